@@ -1,0 +1,223 @@
+//! The cluster as the rest of Serin sees it: objects in, objects out, and wake-ups without data.
+//!
+//! The seam is at the level of API objects, so that the very objects that production applies are what the
+//! demo, the preview and the fault search apply too. [`kube`](self::kube) is a real API server,
+//! [`simulated`] one in this process; one contract suite (`tests/it/cluster_contract.rs`) holds both to
+//! the same behaviour.
+
+pub mod kube;
+pub mod simulated;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use serde_json::Value;
+
+use crate::ids::Uid;
+use crate::object::{Kind, Object, ObjectKey};
+
+/// Who owns the fields of a server-side apply.
+///
+/// Invariant: each field that Serin writes belongs to exactly one of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FieldManager {
+    /// What git says: `spec` of the objects in the repository.
+    Sync,
+    /// What the rollout engine creates: workloads, routing, `status`, the record annotation.
+    Rollout,
+}
+
+impl FieldManager {
+    /// The name in `metadata.managedFields`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sync => "serin-sync",
+            Self::Rollout => "serin-rollout",
+        }
+    }
+}
+
+/// What must be true of the live object for a write to happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// There is none. Somebody else's object of that name is [`ClusterError::Exists`], never taken over.
+    Absent,
+    /// There is one with this uid; another, or none, is [`ClusterError::Conflict`].
+    Uid(Uid),
+}
+
+/// One server-side apply, forced (the fields in it become the manager's), of the object or of its status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Apply {
+    /// The fields that the manager wants, and no others.
+    pub object: Object,
+    /// Who wants them.
+    pub manager: FieldManager,
+    /// What must be true of the live object.
+    pub expect: Expect,
+    /// Which part of the object is written.
+    pub part: Part,
+}
+
+/// The part of an object that a write touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Everything but the status.
+    Main,
+    /// The status subresource.
+    Status,
+}
+
+/// A JSON merge patch (RFC 7386) of an object that git does not hold: how the decisions about an
+/// AgentRuntime that somebody applied by hand are carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergePatch {
+    /// The object to patch.
+    pub key: ObjectKey,
+    /// It must still be this object.
+    pub uid: Uid,
+    /// It must still be at this version: a person's edit is never overwritten.
+    pub resource_version: String,
+    /// The patch.
+    pub patch: Value,
+}
+
+/// An event about an object, as `kubectl describe` shows it (`events.k8s.io/v1`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventRecord {
+    /// What it is about.
+    pub about: ObjectKey,
+    /// The uid of what it is about.
+    pub uid: Uid,
+    /// Normal or Warning.
+    pub severity: Severity,
+    /// Reason in upper camel case.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
+}
+
+/// `type` of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Something expected happened.
+    Normal,
+    /// Something that a person should look at.
+    Warning,
+}
+
+/// A Kubernetes cluster.
+///
+/// Reads come from shared watches: they may be older than the server, but never older than what this
+/// very value wrote. Writes go to the server at once.
+#[async_trait]
+pub trait Cluster: Send + Sync + 'static {
+    /// The object as last seen, of a kind that is watched (see the implementation's settings).
+    async fn get(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, ClusterError>;
+
+    /// All objects of a watched kind as last seen, in the order of their keys; in one namespace, or everywhere.
+    async fn list(&self, kind: &Kind, namespace: Option<&str>) -> Result<Vec<Arc<Object>>, ClusterError>;
+
+    /// Whether the server knows this kind. A missing CRD is an answer, not an error.
+    async fn serves(&self, kind: &Kind) -> Result<bool, ClusterError>;
+
+    /// Applies fields and returns the object as the server now has it.
+    async fn apply(&self, write: &Apply) -> Result<Arc<Object>, ClusterError>;
+
+    /// Patches an object and returns it as the server now has it.
+    async fn patch(&self, write: &MergePatch) -> Result<Arc<Object>, ClusterError>;
+
+    /// Deletes exactly the object with this uid, its dependants in the background. None, or another of that
+    /// name, is success: the object that was meant is gone.
+    async fn delete(&self, key: &ObjectKey, uid: &Uid) -> Result<(), ClusterError>;
+
+    /// Records an event. Equal ones within some minutes are counted, not repeated.
+    async fn record(&self, event: &EventRecord) -> Result<(), ClusterError>;
+
+    /// The keys of objects that changed from now on. Wake-ups only: the reader looks again. Keys may repeat,
+    /// and after a lost watch every key of that kind may come.
+    fn changes(&self) -> BoxStream<'static, ObjectKey>;
+}
+
+/// Why the cluster did not do what was asked.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ClusterError {
+    /// The server does not serve this kind: its CRD is not installed.
+    #[error("the cluster does not serve {kind}: is its CRD installed?")]
+    NotServed {
+        /// The kind.
+        kind: Kind,
+    },
+    /// An object of that name is there that was not expected.
+    #[error("{key} exists already and is not ours")]
+    Exists {
+        /// The object.
+        key: ObjectKey,
+    },
+    /// The object is not the one, or not at the version, that the write was planned from.
+    #[error("{key} changed since it was read: {why}")]
+    Conflict {
+        /// The object.
+        key: ObjectKey,
+        /// The server's words.
+        why: String,
+    },
+    /// The object, its namespace or its parent is not there.
+    #[error("{key} is not there: {why}")]
+    NotFound {
+        /// The object.
+        key: ObjectKey,
+        /// The server's words.
+        why: String,
+    },
+    /// The server refuses the object: schema, CEL or an admission webhook.
+    #[error("{key} is refused: {why}")]
+    Invalid {
+        /// The object.
+        key: ObjectKey,
+        /// The server's words, each cause with its field.
+        why: String,
+    },
+    /// The credentials do not allow it.
+    #[error("not allowed to {verb} {kind} in namespace {namespace:?}: {why}")]
+    Forbidden {
+        /// The RBAC verb.
+        verb: &'static str,
+        /// The kind.
+        kind: Kind,
+        /// The namespace.
+        namespace: String,
+        /// The server's words.
+        why: String,
+    },
+    /// The server asks to come back later.
+    #[error("the API server asks to slow down")]
+    TooManyRequests {
+        /// What `Retry-After` says.
+        retry_after: Option<Duration>,
+    },
+    /// The server did not answer, or answered with an error of its own.
+    #[error("the API server cannot be reached: {why}")]
+    Unavailable {
+        /// What happened.
+        why: String,
+    },
+}
+
+impl ClusterError {
+    /// A bounded name for metric labels.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::NotServed { .. } => "not_served",
+            Self::Exists { .. } => "exists",
+            Self::Conflict { .. } => "conflict",
+            Self::NotFound { .. } => "not_found",
+            Self::Invalid { .. } => "invalid",
+            Self::Forbidden { .. } => "forbidden",
+            Self::TooManyRequests { .. } => "too_many_requests",
+            Self::Unavailable { .. } => "unavailable",
+        }
+    }
+}

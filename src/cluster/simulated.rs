@@ -1,0 +1,1 @@
+//! A cluster inside this process.

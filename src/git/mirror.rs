@@ -1,0 +1,1 @@
+//! A real repository, through a bare mirror on this machine.

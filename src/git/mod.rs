@@ -1,0 +1,167 @@
+//! The repository as the rest of Serin sees it: a snapshot in, commits out.
+//!
+//! [`mirror`](self::mirror) is a real one (the only module that names git2), [`simulated`] one in this
+//! process; one contract suite (`tests/it/repository_contract.rs`) holds both to the same behaviour.
+
+pub mod mirror;
+pub mod simulated;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use jiff::Timestamp;
+
+use crate::ids::{BlobId, BranchName, CommitSha, TreePath};
+
+/// What a source follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Revision {
+    /// A branch. The only one of the three that decisions can be committed to.
+    Branch(BranchName),
+    /// A tag, by its short name.
+    Tag(String),
+    /// One commit, for ever.
+    Commit(CommitSha),
+}
+
+/// The files below one folder, at one commit: names and ids, no contents yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The commit.
+    pub commit: CommitSha,
+    /// Regular files by path from the root of the repository, in order. Links and submodules are not
+    /// in it.
+    pub files: BTreeMap<TreePath, BlobId>,
+}
+
+/// Who made a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Author {
+    /// Name.
+    pub name: String,
+    /// E-mail address.
+    pub email: String,
+}
+
+/// One commit to make: a message and whole new contents of the files it changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewCommit {
+    /// The message, trailers included.
+    pub message: String,
+    /// Author and committer.
+    pub author: Author,
+    /// When, for author and committer.
+    pub at: Timestamp,
+    /// New contents by path; `None` deletes the file.
+    pub edits: BTreeMap<TreePath, Option<Vec<u8>>>,
+}
+
+/// Commits to put on top of a branch, if it is still where it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publication {
+    /// The branch.
+    pub branch: BranchName,
+    /// The tip it was planned from; `None`: the branch must not exist, and the first commit is a root.
+    pub parent: Option<CommitSha>,
+    /// The commits, oldest first; never empty.
+    pub commits: Vec<NewCommit>,
+}
+
+/// What became of a [`Publication`]. None of these is an error: each is an answer of the remote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PublishOutcome {
+    /// The branch now ends in these commits, oldest first.
+    Published(Vec<CommitSha>),
+    /// Somebody else moved the branch: nothing was written. `found` is where it is now, where that is known.
+    RemoteMoved {
+        /// Where the branch is now.
+        found: Option<CommitSha>,
+    },
+    /// The server refused the push (protected branch, hook, no right): nothing was written.
+    Refused {
+        /// The server's words.
+        why: String,
+    },
+}
+
+/// One repository, seen through one revision.
+#[async_trait]
+pub trait Repository: Send + Sync + 'static {
+    /// Its address without credentials, for people.
+    fn address(&self) -> String;
+
+    /// Asks the remote where the followed revision is, brings the objects here, and returns the commit.
+    /// Exactly one network round trip where nothing is new.
+    async fn fetch(&self) -> Result<CommitSha, RepositoryError>;
+
+    /// The tip of any branch of the remote, as of the last fetch or publication of it; fetches it first
+    /// where `branch` is not the followed one. `None`: there is no such branch.
+    async fn fetch_branch(&self, branch: &BranchName) -> Result<Option<CommitSha>, RepositoryError>;
+
+    /// The regular files below `root` (empty: everything) at `commit`.
+    async fn snapshot(&self, commit: &CommitSha, root: &TreePath) -> Result<Snapshot, RepositoryError>;
+
+    /// The contents of blobs, in the order asked for. One larger than `limit` bytes is `None`.
+    async fn read(&self, blobs: &[BlobId], limit: u64) -> Result<Vec<Option<Arc<[u8]>>>, RepositoryError>;
+
+    /// Whether `commit` is `tip` or one of its ancestors. A commit that is not known is not.
+    async fn contains(&self, tip: &CommitSha, commit: &CommitSha) -> Result<bool, RepositoryError>;
+
+    /// Puts commits on top of a branch if it is still where it was read. Never a merge, never forced.
+    async fn publish(&self, publication: &Publication) -> Result<PublishOutcome, RepositoryError>;
+
+    /// Wakes the reader when the remote may have moved, where that can be noticed without asking it (a
+    /// repository on this machine). Never ends; may never yield.
+    fn changes(&self) -> BoxStream<'static, ()>;
+}
+
+/// Why the repository did not do what was asked.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum RepositoryError {
+    /// The remote did not answer in time, or the connection broke.
+    #[error("{address} cannot be reached: {why}")]
+    Unreachable {
+        /// Address without credentials.
+        address: String,
+        /// What happened.
+        why: String,
+    },
+    /// The remote refuses the credentials, or there are none.
+    #[error("{address} refuses the credentials: {why}")]
+    Unauthorized {
+        /// Address without credentials.
+        address: String,
+        /// What happened.
+        why: String,
+    },
+    /// There is no such repository, branch, tag, commit or folder.
+    #[error("{what} is not there in {address}")]
+    NotFound {
+        /// What is missing, such as `branch main` or `folder clusters/prod`.
+        what: String,
+        /// Address without credentials.
+        address: String,
+    },
+    /// Something on this machine: the mirror's disk, a corrupt object.
+    #[error("the mirror of {address} failed: {why}")]
+    Mirror {
+        /// Address without credentials.
+        address: String,
+        /// What happened.
+        why: String,
+    },
+}
+
+impl RepositoryError {
+    /// A bounded name for metric labels.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Unreachable { .. } => "unreachable",
+            Self::Unauthorized { .. } => "unauthorized",
+            Self::NotFound { .. } => "not_found",
+            Self::Mirror { .. } => "mirror",
+        }
+    }
+}

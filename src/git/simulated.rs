@@ -1,0 +1,1 @@
+//! A repository inside this process.

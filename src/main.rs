@@ -1,0 +1,2 @@
+//! The `serin` binary.
+fn main() {}

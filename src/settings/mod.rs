@@ -1,0 +1,1 @@
+//! From flags, environment and file to validated settings.

@@ -1,0 +1,1 @@
+//! The objects that an agent runs as: Deployments, Service, RBAC, ConfigMaps. Pure.

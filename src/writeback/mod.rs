@@ -1,0 +1,1 @@
+//! What Serin says back in git: decision commits and the status branch. Pure.
