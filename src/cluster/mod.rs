@@ -1,11 +1,11 @@
 //! The cluster as the rest of Serin sees it: objects in, objects out, and wake-ups without data.
 //!
 //! The seam is at the level of API objects, so that the very objects that production applies are what the
-//! demo, the preview and the fault search apply too. [`kube`](self::kube) is a real API server,
+//! demo, the preview and the fault search apply too. [`api_server`] is a real API server,
 //! [`simulated`] one in this process; one contract suite (`tests/it/cluster_contract.rs`) holds both to
 //! the same behaviour.
 
-pub mod kube;
+pub mod api_server;
 pub mod simulated;
 
 use std::sync::Arc;
