@@ -1,1 +1,20 @@
 //! Desired against live: field ownership, what differs, what a sync has to do. Pure.
+//!
+//! The server would answer "does this apply change anything?" with a dry run each. Asking it ten thousand
+//! times per push is what makes others slow; here the same answer comes from the live object that the
+//! watch brought anyway.
+
+mod difference;
+mod fields;
+mod plan;
+mod schema;
+
+#[cfg(test)]
+mod difference_tests;
+#[cfg(test)]
+mod plan_tests;
+
+pub use difference::{Difference, FieldChange, difference};
+pub use fields::{FieldSet, PathElement};
+pub use plan::{Prune, Refusal, SyncPlan, plan_sync, tracking_id};
+pub use schema::{Form, Shape, canonical_json, item_key};

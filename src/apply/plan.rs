@@ -1,0 +1,162 @@
+//! What the sync of one source has to write and to delete.
+//!
+//! Invariant: what cannot be read in git is never touched in the cluster, and what this source did not
+//! apply is never deleted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::api::names::{RECORD_ANNOTATION, SOURCE_LABEL, TRACKING_ANNOTATION};
+use crate::apply::difference::{Difference, difference};
+use crate::cluster::{Apply, Expect, FieldManager, Part};
+use crate::ids::{SourceName, Uid};
+use crate::object::{Kind, Object, ObjectKey};
+
+/// Whether objects that are gone from git are deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prune {
+    /// They are.
+    Allowed,
+    /// They are not now.
+    Suspended {
+        /// A sentence for people.
+        why: String,
+    },
+}
+
+/// An object that is in git and is not applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The object.
+    pub key: ObjectKey,
+    /// A sentence for people.
+    pub why: String,
+}
+
+/// What a sync does, in this order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct SyncPlan {
+    /// What is written: first what others refer to, AgentRuntimes last.
+    pub applies: Vec<Apply>,
+    /// What is deleted: AgentRuntimes first.
+    pub deletes: Vec<(ObjectKey, Uid)>,
+    /// What git says and this sync does not do.
+    pub refused: Vec<Refusal>,
+    /// What would be deleted if pruning were not suspended.
+    pub unpruned: Vec<ObjectKey>,
+    /// What is being deleted at this moment, and is written again when it is gone.
+    pub terminating: Vec<ObjectKey>,
+    /// How many objects are as git says.
+    pub unchanged: usize,
+}
+
+/// Plans the sync of one source.
+///
+/// `desired` are its valid objects, `held` those that are in git but cannot be read or are invalid: they
+/// keep their live state. `live` are the live objects of all kinds that sources hold.
+pub fn plan_sync(
+    desired: &BTreeMap<ObjectKey, Object>,
+    held: &BTreeSet<ObjectKey>,
+    prune: Prune,
+    live: &[Arc<Object>],
+    source: &SourceName,
+) -> SyncPlan {
+    let live: BTreeMap<ObjectKey, &Arc<Object>> = live.iter().map(|object| (object.key(), object)).collect();
+    let mut plan = SyncPlan::default();
+    let mut wanted: Vec<(&ObjectKey, &Object)> = desired.iter().filter(|(key, _)| !held.contains(key)).collect();
+    wanted.sort_by_key(|(key, _)| rank(&key.kind));
+    for (key, object) in wanted {
+        let live = live.get(key).map(|live| live.as_ref());
+        if live.is_some_and(Object::is_terminating) {
+            plan.terminating.push(key.clone());
+            continue;
+        }
+        if let Some(other) = live.and_then(|live| live.label(SOURCE_LABEL)).filter(|label| *label != source.as_str()) {
+            let why = format!("{key} belongs to the source {other}: remove it from one of the two");
+            plan.refused.push(Refusal { key: key.clone(), why });
+            continue;
+        }
+        let object = as_applied(object, key, source);
+        let expect = match (difference(&object, live, FieldManager::Sync, Part::Main), live.and_then(Object::uid)) {
+            (Difference::None, _) => {
+                plan.unchanged += 1;
+                continue;
+            }
+            (_, Some(uid)) => Expect::Uid(uid),
+            (_, None) => Expect::Absent,
+        };
+        plan.applies.push(Apply { object, manager: FieldManager::Sync, expect, part: Part::Main });
+    }
+    let mut orphans: Vec<(&ObjectKey, Uid)> = live
+        .iter()
+        .filter(|(key, object)| {
+            let is_in_git = desired.contains_key(key) || held.contains(key);
+            !is_in_git && !object.is_terminating() && is_of_source(object, key, source)
+        })
+        .filter_map(|(key, object)| Some((key, object.uid()?)))
+        .collect();
+    orphans.sort_by(|(a, _), (b, _)| rank(&b.kind).cmp(&rank(&a.kind)).then_with(|| b.cmp(a)));
+    match prune {
+        Prune::Allowed => plan.deletes = orphans.into_iter().map(|(key, uid)| (key.clone(), uid)).collect(),
+        Prune::Suspended { why: _ } => plan.unpruned = orphans.into_iter().map(|(key, _)| key.clone()).collect(),
+    }
+    plan
+}
+
+/// The value of the tracking annotation of an object that `source` applies:
+/// `<source>:<group>/<kind>:<namespace>/<name>`.
+pub fn tracking_id(source: &SourceName, key: &ObjectKey) -> String {
+    format!("{source}:{}/{}:{}/{}", key.kind.group, key.kind.kind, key.namespace, key.name)
+}
+
+/// Whether the source applied this very object. A copy that somebody made of it under another name carries
+/// the label too, but its annotation names the original.
+fn is_of_source(live: &Object, key: &ObjectKey, source: &SourceName) -> bool {
+    live.label(SOURCE_LABEL) == Some(source.as_str())
+        && live.annotation(TRACKING_ANNOTATION) == Some(tracking_id(source, key).as_str())
+}
+
+/// Referred-to objects come before those that refer to them.
+fn rank(kind: &Kind) -> u8 {
+    if *kind == Kind::AGENT_RUNTIME {
+        3
+    } else if *kind == Kind::ROLLOUT_ANALYSIS {
+        2
+    } else {
+        u8::from(*kind == Kind::PROMPT_PACK)
+    }
+}
+
+/// The object as sync applies it: without what is not git's to say, with the marks of its source.
+fn as_applied(object: &Object, key: &ObjectKey, source: &SourceName) -> Object {
+    let mut object = object.clone();
+    let fields = object.fields_mut();
+    fields.remove("status");
+    if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+        for name in ["uid", "resourceVersion", "generation", "managedFields", "creationTimestamp", "selfLink"] {
+            metadata.remove(name);
+        }
+        if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+            annotations.remove(RECORD_ANNOTATION);
+        }
+    }
+    fields.values_mut().for_each(strip_nulls);
+    fields.retain(|_, value| !value.is_null());
+    object.set(&["metadata", "labels", SOURCE_LABEL], source.as_str());
+    object.set(&["metadata", "annotations", TRACKING_ANNOTATION], tracking_id(source, key));
+    object
+}
+
+fn strip_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(strip_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip_nulls),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
