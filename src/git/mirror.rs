@@ -1,1 +1,479 @@
 //! A real repository, through a bare mirror on this machine.
+//!
+//! The mirror is a cache: everything in it can be fetched again, so one that was deleted or damaged is made
+//! anew and costs one fetch. Calls that change it take turns; reads do not wait for them. All of libgit2 runs
+//! on the runtime's blocking threads, where a panic ends one call and not the daemon.
+//!
+//! What people may rely on:
+//! * the mirror keeps the remote's branches under names of its own (`refs/serin/...`), so it needs no
+//!   configuration, and a branch `a` that becomes `a/b` does not collide;
+//! * a folder that is not empty and not a mirror of Serin is never touched;
+//! * the file `<folder>.lock` beside it is held for as long as the mirror is open.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use git2::{Oid, RepositoryInitOptions};
+use tokio::task::{JoinError, spawn_blocking};
+
+use super::error::{self, Failure};
+use super::snapshot::{self, ReadFailure};
+use super::transport::{self, Address, Advertised, Credentials, NetworkLimits, Place, Stop};
+use super::{Publication, PublishOutcome, Repository, RepositoryError, Revision, Snapshot, local, publish, watch};
+use crate::ids::{BlobId, BranchName, CommitSha, TreePath};
+
+/// What a mirror is of, and where it lies.
+#[derive(Clone, Debug)]
+pub struct MirrorSettings {
+    /// `https`, `http`, `git` or `file` URL, or a path. User name and password may be in it.
+    pub url: String,
+    /// What [`Repository::fetch`] follows.
+    pub revision: Revision,
+    /// The mirror's own folder; made if it is not there. Its parent must be writable too, for the lock.
+    pub folder: PathBuf,
+    /// These win over those in the URL.
+    pub credentials: Option<Credentials>,
+}
+
+/// A [`Repository`] that is a mirror of a real one. Needs a tokio runtime.
+#[derive(Debug)]
+pub struct Mirror {
+    inner: Arc<Inner>,
+}
+
+impl Mirror {
+    /// Takes the folder for itself. Touches no network: an unreachable remote is an error of the first fetch.
+    ///
+    /// Errors: an address of an unknown kind ([`RepositoryError::Unreachable`]); a folder that another mirror
+    /// holds, that holds something else, or that cannot be written ([`RepositoryError::Mirror`]).
+    pub fn open(settings: MirrorSettings) -> Result<Self, RepositoryError> {
+        let MirrorSettings { url, revision, folder, credentials } = settings;
+        let limits = transport::limit_network(NetworkLimits::default());
+        let address = Address::parse(&url, credentials)?;
+        let failed = |error: &io::Error| error::mirror_error(&address, &format!("{}: {error}", folder.display()));
+        let folder = std::path::absolute(&folder).map_err(|error| failed(&error))?;
+        let lock = take_lock(&folder, &address)?;
+        let inner = Inner {
+            address,
+            revision,
+            folder,
+            limits,
+            turn: Arc::default(),
+            age: AtomicU64::new(0),
+            branches: Mutex::default(),
+            _lock: lock,
+        };
+        inner.open_or_make().map_err(|failure| failure.into_error(&inner.address))?;
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Runs a call that changes the mirror, one at a time, within the total time limit. A caller that stops
+    /// waiting does not stop the call: it ends in the background before the next one starts.
+    async fn change<T, F>(&self, work: F) -> Result<T, RepositoryError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Inner, &Stop) -> Result<T, Failure> + Send + 'static,
+    {
+        let stop = Arc::new(Stop::default());
+        let (inner, told) = (self.inner.clone(), stop.clone());
+        let call = async move {
+            let turn = inner.turn.clone().lock_owned().await;
+            spawn_blocking(move || {
+                let _turn = turn;
+                work(&inner, &told).map_err(|failure| failure.into_error(&inner.address))
+            })
+            .await
+        };
+        match tokio::time::timeout(self.inner.limits.total, call).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(panic)) => Err(self.inner.panicked(&panic)),
+            Err(_) => {
+                stop.set();
+                Err(RepositoryError::Unreachable {
+                    address: self.address(),
+                    why: format!("not done within {} s", self.inner.limits.total.as_secs()),
+                })
+            }
+        }
+    }
+
+    /// Runs a read. Where it meets damage, the mirror is made anew once and the read repeated.
+    async fn read_from<T, F>(&self, work: F) -> Result<Result<T, ReadFailure>, RepositoryError>
+    where
+        T: Send + 'static,
+        F: Fn(&git2::Repository) -> Result<T, ReadFailure> + Clone + Send + 'static,
+    {
+        let age = self.inner.age.load(Ordering::Acquire);
+        let first = self.read_once(work.clone()).await?;
+        if !matches!(first, Err(ReadFailure::Damage(_) | ReadFailure::UnknownCommit)) {
+            return Ok(first);
+        }
+        // A commit that a sound mirror does not know is the caller's affair.
+        let damaged = matches!(first, Err(ReadFailure::Damage(_)));
+        let renewed = self.change(move |inner, stop| inner.renew(age, damaged, stop)).await?;
+        if renewed { self.read_once(work).await } else { Ok(first) }
+    }
+
+    async fn read_once<T, F>(&self, work: F) -> Result<Result<T, ReadFailure>, RepositoryError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&git2::Repository) -> Result<T, ReadFailure> + Send + 'static,
+    {
+        let folder = self.inner.folder.clone();
+        spawn_blocking(move || work(&git2::Repository::open_bare(&folder)?))
+            .await
+            .map_err(|panic| self.inner.panicked(&panic))
+    }
+
+    fn damaged(&self, why: &str) -> RepositoryError {
+        error::mirror_error(&self.inner.address, why)
+    }
+}
+
+#[async_trait]
+impl Repository for Mirror {
+    fn address(&self) -> String {
+        self.inner.address.display().to_owned()
+    }
+
+    async fn fetch(&self) -> Result<CommitSha, RepositoryError> {
+        self.change(|inner, stop| inner.repairing(|mirror| inner.fetch_revision(mirror, stop))).await.map(sha)
+    }
+
+    async fn fetch_branch(&self, branch: &BranchName) -> Result<Option<CommitSha>, RepositoryError> {
+        let branch = branch.clone();
+        self.change(move |inner, stop| {
+            inner.repairing(|mirror| {
+                let followed = inner.revision == Revision::Branch(branch.clone());
+                match local_tip(mirror, &kept_branch(&branch)) {
+                    Some(tip) if followed => Ok(Some(tip)),
+                    _ => inner.fetch_branch(mirror, &branch, stop),
+                }
+            })
+        })
+        .await
+        .map(|tip| tip.map(sha))
+    }
+
+    async fn snapshot(&self, commit: &CommitSha, root: &TreePath) -> Result<Snapshot, RepositoryError> {
+        let (at, below) = (commit.clone(), root.clone());
+        match self.read_from(move |mirror| snapshot::files(mirror, &at, &below)).await? {
+            Ok(files) => Ok(Snapshot { commit: commit.clone(), files }),
+            Err(ReadFailure::UnknownCommit) => Err(error::not_found(&self.inner.address, format!("commit {commit}"))),
+            Err(ReadFailure::NoFolder) => {
+                let folder = root.as_str().trim_matches('/');
+                Err(error::not_found(&self.inner.address, format!("folder {folder}")))
+            }
+            Err(ReadFailure::Damage(why)) => Err(self.damaged(&why)),
+        }
+    }
+
+    async fn read(&self, blobs: &[BlobId], limit: u64) -> Result<Vec<Option<Arc<[u8]>>>, RepositoryError> {
+        let wanted: Arc<[BlobId]> = blobs.into();
+        match self.read_from(move |mirror| snapshot::contents(mirror, &wanted, limit)).await? {
+            Ok(contents) => Ok(contents),
+            Err(ReadFailure::Damage(why)) => Err(self.damaged(&why)),
+            Err(ReadFailure::UnknownCommit | ReadFailure::NoFolder) => Err(self.damaged("a file is missing")),
+        }
+    }
+
+    async fn contains(&self, tip: &CommitSha, commit: &CommitSha) -> Result<bool, RepositoryError> {
+        let (tip, commit) = (tip.clone(), commit.clone());
+        let within = move |mirror: &git2::Repository| {
+            let known = |sha: &CommitSha| snapshot::oid(sha).filter(|id| mirror.find_commit(*id).is_ok());
+            let (Some(tip), Some(commit)) = (known(&tip), known(&commit)) else {
+                return Err(ReadFailure::UnknownCommit);
+            };
+            Ok(tip == commit || mirror.graph_descendant_of(tip, commit)?)
+        };
+        match self.read_from(within).await? {
+            Ok(contained) => Ok(contained),
+            Err(ReadFailure::UnknownCommit | ReadFailure::NoFolder) => Ok(false),
+            Err(ReadFailure::Damage(why)) => Err(self.damaged(&why)),
+        }
+    }
+
+    async fn publish(&self, publication: &Publication) -> Result<PublishOutcome, RepositoryError> {
+        let publication = publication.clone();
+        self.change(move |inner, stop| inner.repairing(|mirror| inner.publish(mirror, &publication, stop))).await
+    }
+
+    fn changes(&self) -> BoxStream<'static, ()> {
+        match self.inner.address.place() {
+            Place::Local(path) => watch::changes(path),
+            Place::Remote(_) => stream::pending().boxed(),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    address: Address,
+    revision: Revision,
+    folder: PathBuf,
+    limits: NetworkLimits,
+    /// Held by whoever changes the mirror.
+    turn: Arc<tokio::sync::Mutex<()>>,
+    /// How often the mirror was made anew: tells a reader that somebody else has repaired it already.
+    age: AtomicU64,
+    /// Branches beside the followed revision that somebody asked for: a new mirror needs them too.
+    branches: Mutex<BTreeSet<BranchName>>,
+    _lock: File,
+}
+
+impl Inner {
+    /// Opens the mirror, or makes an empty one where there is none or what is there is damaged.
+    fn open_or_make(&self) -> Result<git2::Repository, Failure> {
+        let marker = self.folder.join(MARKER);
+        let marked = fs::read_to_string(&marker).ok();
+        if marked.as_deref().map(str::trim_end) == Some(self.address.display())
+            && let Ok(mirror) = git2::Repository::open_bare(&self.folder)
+            && is_sound(&mirror)
+        {
+            return Ok(mirror);
+        }
+        let empty = fs::read_dir(&self.folder).map_or_else(|e| e.kind() == io::ErrorKind::NotFound, |mut d| d.next().is_none());
+        if marked.is_none() && !empty {
+            return Err(Failure::Known(error::mirror_error(
+                &self.address,
+                &format!("the folder {} holds something that is not a mirror; it was not touched", self.folder.display()),
+            )));
+        }
+        self.make()
+    }
+
+    /// Replaces whatever is in the mirror's folder, which must be ours, by an empty mirror.
+    fn make(&self) -> Result<git2::Repository, Failure> {
+        let made = || -> io::Result<()> {
+            fs::create_dir_all(&self.folder)?;
+            // Emptied, not removed: the folder may be a mount point. The marker goes last and comes first, so
+            // that a crash in between leaves a folder that is still known to be ours.
+            for entry in fs::read_dir(&self.folder)? {
+                let entry = entry?;
+                if entry.file_name() != MARKER {
+                    let path = entry.path();
+                    if entry.file_type()?.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+                }
+            }
+            fs::write(self.folder.join(MARKER), format!("{}\n", self.address.display()))
+        };
+        made().map_err(|error| {
+            Failure::Known(error::mirror_error(&self.address, &format!("{}: {error}", self.folder.display())))
+        })?;
+        self.age.fetch_add(1, Ordering::AcqRel);
+        let mut options = RepositoryInitOptions::new();
+        options.bare(true).external_template(false).initial_head("main");
+        git2::Repository::init_opts(&self.folder, &options).map_err(Failure::Mirror)
+    }
+
+    /// Runs `work` on the mirror; where it meets damage, once more on a new one.
+    fn repairing<T>(&self, work: impl Fn(&git2::Repository) -> Result<T, Failure>) -> Result<T, Failure> {
+        match work(&self.open_or_make()?) {
+            Err(failure) if failure.is_damage() => work(&self.make()?),
+            result => result,
+        }
+    }
+
+    /// Makes the mirror anew and fetches all that is followed, unless somebody has since `age`. Without proof
+    /// of damage only if the mirror turns out to be unsound. Says whether reading again makes sense.
+    fn renew(&self, age: u64, damaged: bool, stop: &Stop) -> Result<bool, Failure> {
+        if self.age.load(Ordering::Acquire) != age {
+            return Ok(true);
+        }
+        let mut mirror = self.open_or_make()?;
+        if self.age.load(Ordering::Acquire) == age {
+            if !damaged {
+                return Ok(false);
+            }
+            mirror = self.make()?;
+        }
+        // A followed branch that is gone from the remote is no reason not to read what others ask for.
+        match self.fetch_revision(&mirror, stop) {
+            Ok(_) | Err(Failure::Known(RepositoryError::NotFound { .. })) => {}
+            Err(failure) => return Err(failure),
+        }
+        let branches = self.branches.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for branch in branches {
+            self.fetch_branch(&mirror, &branch, stop)?;
+        }
+        Ok(true)
+    }
+
+    fn fetch_revision(&self, mirror: &git2::Repository, stop: &Stop) -> Result<Oid, Failure> {
+        let missing = |what: String| Failure::Known(error::not_found(&self.address, what));
+        match &self.revision {
+            Revision::Branch(branch) => {
+                self.fetch_branch(mirror, branch, stop)?.ok_or_else(|| missing(format!("branch {branch}")))
+            }
+            Revision::Tag(tag) => {
+                let name = format!("refs/tags/{tag}");
+                let refs = self.advertised(mirror, &[&name], stop)?;
+                let found = refs.get(&format!("{name}^{{}}")).or_else(|| refs.get(&name)).copied();
+                let commit = found.filter(|id| mirror.find_commit(*id).is_ok());
+                let commit = commit.ok_or_else(|| missing(format!("tag {tag}")))?;
+                keep(mirror, &format!("refs/serin/tags/{}", one_component(tag)), Some(commit))?;
+                Ok(commit)
+            }
+            Revision::Commit(sha) => {
+                let gone = || missing(format!("commit {sha}"));
+                let id = snapshot::oid(sha).ok_or_else(gone)?;
+                let known = || mirror.find_commit(id).is_ok();
+                if !known() {
+                    self.advertised(mirror, &["refs/heads/*", "refs/tags/*"], stop)?;
+                }
+                if !known() {
+                    // Some servers give a commit that no branch reaches; most say no, which is an answer.
+                    let asked = self.advertised(mirror, &[&id.to_string()], stop);
+                    if let Err(failure) = asked
+                        && let error @ RepositoryError::Unauthorized { .. } = failure.into_error(&self.address)
+                    {
+                        return Err(Failure::Known(error));
+                    }
+                }
+                if !known() {
+                    return Err(gone());
+                }
+                keep(mirror, &format!("refs/serin/commits/{sha}"), Some(id))?;
+                Ok(id)
+            }
+        }
+    }
+
+    /// The tip of a branch of the remote, with its objects; the mirror's own ref follows.
+    fn fetch_branch(
+        &self,
+        mirror: &git2::Repository,
+        branch: &BranchName,
+        stop: &Stop,
+    ) -> Result<Option<Oid>, Failure> {
+        self.remember(branch);
+        let name = full_name(branch);
+        let tip = self.advertised(mirror, &[&name], stop)?.get(&name).copied();
+        if let Some(tip) = tip {
+            mirror.find_commit(tip).map_err(Failure::Mirror)?;
+        }
+        keep(mirror, &kept_branch(branch), tip)?;
+        Ok(tip)
+    }
+
+    fn publish(
+        &self,
+        mirror: &git2::Repository,
+        publication: &Publication,
+        stop: &Stop,
+    ) -> Result<PublishOutcome, Failure> {
+        let Publication { branch, parent, commits } = publication;
+        let parent = match parent {
+            None => None,
+            Some(sha) => {
+                let known = snapshot::oid(sha).filter(|id| mirror.find_commit(*id).is_ok());
+                if known.is_none() {
+                    // A new mirror, or a commit that was never fetched.
+                    let found = self.fetch_branch(mirror, branch, stop)?;
+                    if found.map(|id| id.to_string()).as_deref() != Some(sha.as_str()) {
+                        return Ok(PublishOutcome::RemoteMoved { found: found.map(self::sha) });
+                    }
+                }
+                snapshot::oid(sha)
+            }
+        };
+        let landing = publish::publish(mirror, &self.address, &full_name(branch), parent, commits, stop)?;
+        if let publish::Landing::Published(ids) = &landing
+            && let Some(tip) = ids.last()
+        {
+            self.remember(branch);
+            // The commits are on the remote: a mirror that cannot note it must not turn that into an error.
+            // The next fetch brings the note.
+            let _noted = keep(mirror, &kept_branch(branch), Some(*tip));
+        }
+        Ok(landing.into_outcome())
+    }
+
+    fn advertised(&self, mirror: &git2::Repository, refs: &[&str], stop: &Stop) -> Result<Advertised, Failure> {
+        match self.address.place() {
+            Place::Local(path) => local::fetch(mirror, path, refs, stop),
+            Place::Remote(url) => transport::fetch(mirror, url, &self.address, refs, stop),
+        }
+    }
+
+    fn remember(&self, branch: &BranchName) {
+        self.branches.lock().unwrap_or_else(PoisonError::into_inner).insert(branch.clone());
+    }
+
+    fn panicked(&self, error: &JoinError) -> RepositoryError {
+        error::mirror_error(&self.address, &format!("the call did not end by itself: {error}"))
+    }
+}
+
+/// Names the folder as ours and says of what it is a mirror.
+const MARKER: &str = "serin-mirror";
+
+/// Whether the mirror's own refs lead to commits with trees. Cheap: one look-up each.
+fn is_sound(mirror: &git2::Repository) -> bool {
+    let whole = |found: &git2::Reference<'_>| {
+        found.target().is_some_and(|id| mirror.find_commit(id).and_then(|commit| commit.tree()).is_ok())
+    };
+    let refs = mirror.references_glob("refs/serin/*").map(|mut found| found.all(|found| found.is_ok_and(|r| whole(&r))));
+    mirror.find_reference("HEAD").is_ok() && refs.is_ok_and(|sound| sound)
+}
+
+fn local_tip(mirror: &git2::Repository, name: &str) -> Option<Oid> {
+    mirror.find_reference(name).ok()?.target()
+}
+
+/// Notes where something of the remote is; `None`: it is not there any more.
+fn keep(mirror: &git2::Repository, name: &str, at: Option<Oid>) -> Result<(), Failure> {
+    let noted = match at {
+        Some(at) if local_tip(mirror, name) == Some(at) => Ok(()),
+        Some(at) => mirror.reference(name, at, true, "serin: fetch").map(|_| ()),
+        None => mirror.find_reference(name).map_or(Ok(()), |mut found| found.delete()),
+    };
+    noted.map_err(Failure::Mirror)
+}
+
+fn full_name(branch: &BranchName) -> String {
+    format!("refs/heads/{branch}")
+}
+
+fn kept_branch(branch: &BranchName) -> String {
+    format!("refs/serin/heads/{}", one_component(branch.as_str()))
+}
+
+/// A ref name as one path component: a ref may not be a file and a folder at once.
+fn one_component(name: &str) -> String {
+    name.replace('%', "%25").replace('/', "%2F")
+}
+
+fn sha(id: Oid) -> CommitSha {
+    CommitSha::new(id.to_string())
+}
+
+/// Locks the file beside the folder, for as long as the returned file is open. The system lets go of it when
+/// the process ends, however it ends.
+fn take_lock(folder: &Path, address: &Address) -> Result<File, RepositoryError> {
+    let failed = |path: &Path, error: &io::Error| error::mirror_error(address, &format!("{}: {error}", path.display()));
+    let name = folder.file_name().unwrap_or(folder.as_os_str());
+    let mut lock_name = name.to_owned();
+    lock_name.push(".lock");
+    let path = folder.with_file_name(lock_name);
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(|error| failed(parent, &error))?;
+    }
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(|error| failed(&path, &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(error::mirror_error(
+            address,
+            &format!("the folder {} is in use by another source or another Serin", folder.display()),
+        )),
+        Err(TryLockError::Error(error)) => Err(failed(&path, &error)),
+    }
+}

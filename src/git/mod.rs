@@ -3,8 +3,15 @@
 //! [`mirror`](self::mirror) is a real one (the only module that names git2), [`simulated`] one in this
 //! process; one contract suite (`tests/it/repository_contract.rs`) holds both to the same behaviour.
 
+mod commit;
+mod error;
+mod local;
 pub mod mirror;
+mod publish;
 pub mod simulated;
+mod snapshot;
+pub mod transport;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

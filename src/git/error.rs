@@ -1,0 +1,162 @@
+//! What libgit2 says, in the repository's own errors.
+//!
+//! libgit2 has one error type for a wrong password, a dead server and a full disk. Callers branch on the
+//! difference, so it is told apart here and nowhere else. Invariant: every text that leaves this module went
+//! through [`Address::scrub`], so no credential can appear in a log, an event or a status.
+
+use git2::{ErrorClass, ErrorCode};
+
+use super::RepositoryError;
+use super::transport::Address;
+
+/// Why a call on git data failed, before it is known what to do about it.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The other side, or the way to it.
+    Remote(git2::Error),
+    /// This side: the mirror's disk or its objects.
+    Mirror(git2::Error),
+    /// Already in the words of the seam.
+    Known(RepositoryError),
+}
+
+impl Failure {
+    /// The error that callers see.
+    pub(super) fn into_error(self, address: &Address) -> RepositoryError {
+        match self {
+            Self::Remote(error) => remote_error(address, &error),
+            Self::Mirror(error) => mirror_error(address, error.message()),
+            Self::Known(error) => error,
+        }
+    }
+
+    /// Whether the mirror's objects or refs are damaged, so that only a new mirror helps. A full disk or a
+    /// missing right is not damage: nothing would be won by deleting what is there.
+    pub(super) fn is_damage(&self) -> bool {
+        match self {
+            Self::Mirror(error) | Self::Remote(error) => matches!(
+                error.class(),
+                ErrorClass::Odb | ErrorClass::Zlib | ErrorClass::Object | ErrorClass::Tree | ErrorClass::Reference
+            ),
+            Self::Known(_) => false,
+        }
+    }
+}
+
+/// An error of this machine.
+pub(super) fn mirror_error(address: &Address, why: &str) -> RepositoryError {
+    RepositoryError::Mirror { address: address.display().to_owned(), why: address.scrub(why) }
+}
+
+/// Something that is not there.
+pub(super) fn not_found(address: &Address, what: impl Into<String>) -> RepositoryError {
+    RepositoryError::NotFound { what: what.into(), address: address.display().to_owned() }
+}
+
+/// The error of a network call.
+pub(super) fn remote_error(address: &Address, error: &git2::Error) -> RepositoryError {
+    let why = address.scrub(error.message());
+    let address_text = address.display().to_owned();
+    match kind_of(error) {
+        RemoteKind::Unauthorized => RepositoryError::Unauthorized { address: address_text, why },
+        RemoteKind::NotFound => not_found(address, "the repository"),
+        RemoteKind::Unreachable => RepositoryError::Unreachable { address: address_text, why },
+        RemoteKind::Local => RepositoryError::Mirror { address: address_text, why },
+    }
+}
+
+/// Whether an error of a push is the server saying no, as opposed to a connection that broke. Only
+/// meaningful where the remote was reached again afterwards and had not moved.
+pub(super) fn is_refusal(error: &git2::Error) -> bool {
+    let message = error.message();
+    message.contains("unpacking the sent packfile failed")
+        || message.starts_with("remote error:")
+        || error.code() == ErrorCode::NotFastForward
+        || http_status(message).is_some_and(|status| (402..500).contains(&status) && status != 408 && status != 429)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RemoteKind {
+    Unauthorized,
+    NotFound,
+    Unreachable,
+    Local,
+}
+
+fn kind_of(error: &git2::Error) -> RemoteKind {
+    let message = error.message();
+    if error.code() == ErrorCode::Auth || message.contains("authentication replays") {
+        return RemoteKind::Unauthorized;
+    }
+    match http_status(message) {
+        Some(401 | 403 | 407) => return RemoteKind::Unauthorized,
+        Some(404 | 410) => return RemoteKind::NotFound,
+        Some(_) => return RemoteKind::Unreachable,
+        None => {}
+    }
+    if let Some(words) = message.strip_prefix("remote error: ") {
+        let words = words.to_ascii_lowercase();
+        if words.contains("not found") || words.contains("not exported") || words.contains("does not exist") {
+            return RemoteKind::NotFound;
+        }
+        return RemoteKind::Unreachable;
+    }
+    match error.class() {
+        ErrorClass::Net | ErrorClass::Http | ErrorClass::Ssl | ErrorClass::Ssh | ErrorClass::Callback => {
+            RemoteKind::Unreachable
+        }
+        ErrorClass::Os if message.starts_with("failed to connect") || message.starts_with("failed to resolve") => {
+            RemoteKind::Unreachable
+        }
+        _ if error.code() == ErrorCode::Eof || error.code() == ErrorCode::Certificate => RemoteKind::Unreachable,
+        _ => RemoteKind::Local,
+    }
+}
+
+/// The status in `unexpected http status code: 404`.
+fn http_status(message: &str) -> Option<u16> {
+    message.split_once("http status code: ")?.1.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(code: ErrorCode, class: ErrorClass, message: &str) -> git2::Error {
+        git2::Error::new(code, class, message)
+    }
+
+    #[test]
+    fn http_answers_are_told_apart() {
+        let status = |n: u16| {
+            kind_of(&error(
+                ErrorCode::GenericError,
+                ErrorClass::Http,
+                &format!("unexpected http status code: {n}"),
+            ))
+        };
+        assert_eq!(status(401), RemoteKind::Unauthorized);
+        assert_eq!(status(403), RemoteKind::Unauthorized);
+        assert_eq!(status(404), RemoteKind::NotFound);
+        assert_eq!(status(503), RemoteKind::Unreachable);
+    }
+
+    #[test]
+    fn a_refused_connection_is_unreachable_and_a_full_disk_is_not() {
+        let refused = error(ErrorCode::GenericError, ErrorClass::Os, "failed to connect to localhost: Connection refused");
+        assert_eq!(kind_of(&refused), RemoteKind::Unreachable);
+        let full = error(ErrorCode::GenericError, ErrorClass::Os, "failed to write chunk: No space left on device");
+        assert_eq!(kind_of(&full), RemoteKind::Local);
+        assert!(!Failure::Mirror(full).is_damage());
+    }
+
+    #[test]
+    fn a_push_that_the_server_forbids_is_a_refusal_and_a_timeout_is_not() {
+        let forbidden = error(ErrorCode::GenericError, ErrorClass::Http, "unexpected http status code: 403");
+        assert!(is_refusal(&forbidden));
+        let late = error(ErrorCode::Timeout, ErrorClass::Net, "could not read from socket: timed out");
+        assert!(!is_refusal(&late));
+        let down = error(ErrorCode::GenericError, ErrorClass::Http, "unexpected http status code: 503");
+        assert!(!is_refusal(&down));
+    }
+}

@@ -1,0 +1,405 @@
+//! The network: addresses, credentials, time limits, one fetch call and one push call.
+//!
+//! Credentials enter here and leave nowhere: they are taken out of the address before libgit2 or a person sees
+//! it. Every call ends: libgit2 waits for ever by default, so limits are set for the whole process before the
+//! first call. Redirects to another host are not followed, because credentials would go with them.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use git2::{AutotagOption, Cred, ErrorClass, ErrorCode, FetchOptions, Oid, ProxyOptions, PushOptions, RemoteCallbacks, RemoteRedirect};
+
+use super::RepositoryError;
+use super::error::Failure;
+
+/// A user name and a password or token for HTTP basic authentication.
+///
+/// Where a token is enough, any user name does. `Debug` shows neither.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    username: String,
+    password: String,
+}
+
+impl Credentials {
+    /// Basic authentication with these two.
+    pub fn basic(username: impl Into<String>, password: impl Into<String>) -> Self {
+        Self { username: username.into(), password: password.into() }
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credentials(redacted)")
+    }
+}
+
+/// How long the network may take. libgit2 keeps the first two for the whole process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkLimits {
+    /// For one TCP connection to be made.
+    pub connect: Duration,
+    /// For the server to send its next byte. Hooks run in silence, so this is also what a hook may take.
+    pub silence: Duration,
+    /// For one whole call, whatever trickles in: the bound for a first clone.
+    pub total: Duration,
+}
+
+impl Default for NetworkLimits {
+    /// 10 s, 60 s, 15 min: a host that is gone is noticed at once, a slow hook is waited for, and a clone of
+    /// a gigabyte over 10 Mbit/s (14 min) still gets through.
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            silence: Duration::from_secs(60),
+            total: Duration::from_secs(15 * 60),
+        }
+    }
+}
+
+static LIMITS: OnceLock<NetworkLimits> = OnceLock::new();
+
+/// Sets the limits of all git network calls of this process and returns those in force. The first call
+/// decides: later ones change nothing, because libgit2 keeps the values in plain globals.
+#[expect(unsafe_code, reason = "libgit2 keeps the timeouts in unsynchronised globals; see the safety comment")]
+pub fn limit_network(limits: NetworkLimits) -> NetworkLimits {
+    *LIMITS.get_or_init(|| {
+        let millis = |limit: Duration| i32::try_from(limit.as_millis()).unwrap_or(i32::MAX).max(1);
+        // SAFETY: the two setters write process-wide integers without a lock. `OnceLock` runs this once, and
+        // every network call of this crate goes through a `Mirror`, whose constructor calls this function
+        // first; so no other thread can be reading them yet.
+        let set = unsafe {
+            git2::opts::set_server_connect_timeout_in_milliseconds(millis(limits.connect))
+                .and_then(|()| git2::opts::set_server_timeout_in_milliseconds(millis(limits.silence)))
+        };
+        debug_assert!(set.is_ok(), "libgit2 accepts every positive timeout");
+        limits
+    })
+}
+
+/// Where a repository is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A folder on this machine: bare, or one that holds `.git`.
+    Local(PathBuf),
+    /// A URL without user name and password.
+    Remote(String),
+}
+
+/// The address of a repository, with the credentials kept apart.
+#[derive(Clone, Debug)]
+pub(super) struct Address {
+    display: String,
+    place: Place,
+    credentials: Option<Credentials>,
+    /// Spellings of the credentials that must not appear in any text, longest first.
+    secrets: Vec<String>,
+}
+
+impl Address {
+    /// Reads a URL (`https`, `http`, `git`, `file`) or a path. `credentials` win over those in the URL.
+    pub(super) fn parse(text: &str, credentials: Option<Credentials>) -> Result<Self, RepositoryError> {
+        let (scheme, rest) = match text.split_once("://") {
+            Some((scheme, rest)) => (scheme.to_ascii_lowercase(), rest),
+            None if looks_like_scp(text) => return Err(unsupported(text.split_once('@').map_or(text, |(_, host)| host), "ssh")),
+            None => return Self::local(Path::new(text)),
+        };
+        if scheme == "file" {
+            let path = rest.strip_prefix("localhost").unwrap_or(rest);
+            return Self::local(Path::new(&percent_decoded(path)));
+        }
+        let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(authority_end);
+        let (userinfo, host) = match authority.rsplit_once('@') {
+            Some((userinfo, host)) => (Some(userinfo), host),
+            None => (None, authority),
+        };
+        let url = format!("{scheme}://{host}{path}");
+        if !matches!(scheme.as_str(), "http" | "https" | "git") {
+            return Err(unsupported(&url, &scheme));
+        }
+        let mut secrets = Vec::new();
+        let in_url = userinfo.map(|userinfo| {
+            let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
+            secrets.push(userinfo.to_owned());
+            secrets.push(if password.is_empty() { user.to_owned() } else { password.to_owned() });
+            Credentials::basic(percent_decoded(user), percent_decoded(password))
+        });
+        let credentials = credentials.or(in_url);
+        if let Some(Credentials { username, password }) = &credentials {
+            secrets.push(if password.is_empty() { username.clone() } else { password.clone() });
+        }
+        secrets.retain(|secret| !secret.is_empty());
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        Ok(Self { display: url.clone(), place: Place::Remote(url), credentials, secrets })
+    }
+
+    fn local(path: &Path) -> Result<Self, RepositoryError> {
+        let display = path.display().to_string();
+        match std::path::absolute(path) {
+            Ok(path) => Ok(Self {
+                display: path.display().to_string(),
+                place: Place::Local(path),
+                credentials: None,
+                secrets: Vec::new(),
+            }),
+            Err(error) => Err(RepositoryError::Unreachable { address: display, why: error.to_string() }),
+        }
+    }
+
+    /// For people: no credentials.
+    pub(super) fn display(&self) -> &str {
+        &self.display
+    }
+
+    /// Where it is.
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// `text` with every spelling of the credentials replaced.
+    pub(super) fn scrub(&self, text: &str) -> String {
+        self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
+    }
+
+    fn callbacks<'a>(&'a self, stop: &'a Stop) -> RemoteCallbacks<'a> {
+        let mut callbacks = RemoteCallbacks::new();
+        let mut asked = false;
+        callbacks.credentials(move |_, _, allowed| {
+            // libgit2 asks again for as long as the server refuses.
+            let refused = |message: &str| Err(git2::Error::new(ErrorCode::Auth, ErrorClass::Http, message));
+            match &self.credentials {
+                None => refused("the server asks for credentials and none are set"),
+                Some(_) if std::mem::replace(&mut asked, true) => refused("the server does not accept the credentials"),
+                Some(credentials) if allowed.is_user_pass_plaintext() => {
+                    Cred::userpass_plaintext(&credentials.username, &credentials.password)
+                }
+                Some(_) => refused("the server does not take a user name and a password"),
+            }
+        });
+        callbacks.transfer_progress(|_| !stop.is_set());
+        callbacks
+    }
+}
+
+/// Asks a running network call to end at its next sign of life.
+#[derive(Debug, Default)]
+pub(super) struct Stop(AtomicBool);
+
+impl Stop {
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The refs of a remote by full name; an annotated tag also under `<name>^{}`, as what it points to.
+pub(super) type Advertised = BTreeMap<String, Oid>;
+
+/// Reads the refs of a remote and brings here what `refs` (full names, or a folder with `/*`) need and the
+/// mirror has not: one connection, and only its first round trip where nothing is missing. Moves no refs.
+pub(super) fn fetch(
+    mirror: &git2::Repository,
+    url: &str,
+    address: &Address,
+    refs: &[&str],
+    stop: &Stop,
+) -> Result<Advertised, Failure> {
+    let mut callbacks = address.callbacks(stop);
+    callbacks.sideband_progress(|_| !stop.is_set());
+    let mut options = FetchOptions::new();
+    options
+        .remote_callbacks(callbacks)
+        .proxy_options(proxy())
+        .download_tags(AutotagOption::None)
+        .update_fetchhead(false)
+        .follow_redirects(RemoteRedirect::None);
+    let mut remote = mirror.remote_anonymous(url).map_err(Failure::Mirror)?;
+    remote.download(refs, Some(&mut options)).map_err(Failure::Remote)?;
+    let heads = remote.list().map_err(Failure::Remote)?;
+    Ok(heads.iter().map(|head| (head.name().to_owned(), head.oid())).collect())
+}
+
+/// What came back from a push.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// The server says that the branch is at the new commit.
+    Accepted,
+    /// The branch was not where it was expected, so nothing was sent. `None`: it does not exist.
+    NotAsExpected(Option<Oid>),
+    /// The server says no, in these words.
+    Rejected(String),
+    /// No answer that can be trusted.
+    Broken(git2::Error),
+}
+
+/// Sends `new` to `branch` (a full ref name), never by force, and only where the branch is at `expected`.
+pub(super) fn push(
+    mirror: &git2::Repository,
+    url: &str,
+    address: &Address,
+    branch: &str,
+    new: Oid,
+    expected: Option<Oid>,
+    stop: &Stop,
+) -> Answer {
+    let found: RefCell<Option<Option<Oid>>> = RefCell::new(None);
+    let status: RefCell<Option<Option<String>>> = RefCell::new(None);
+    let words: RefCell<Vec<u8>> = RefCell::new(Vec::new());
+    let mut callbacks = address.callbacks(stop);
+    callbacks.push_negotiation(|updates| {
+        let at = updates.first().map(git2::PushUpdate::src).filter(|oid| !oid.is_zero());
+        if at == expected {
+            return Ok(());
+        }
+        *found.borrow_mut() = Some(at);
+        Err(git2::Error::new(ErrorCode::NotFastForward, ErrorClass::Reference, "the branch has moved"))
+    });
+    callbacks.push_update_reference(|name, refusal| {
+        if name == branch {
+            *status.borrow_mut() = Some(refusal.map(str::to_owned));
+        }
+        Ok(())
+    });
+    callbacks.sideband_progress(|bytes| {
+        let mut words = words.borrow_mut();
+        let room = MAX_SERVER_WORDS.saturating_sub(words.len());
+        words.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        !stop.is_set()
+    });
+    let mut options = PushOptions::new();
+    options.remote_callbacks(callbacks).proxy_options(proxy()).follow_redirects(RemoteRedirect::None);
+    let pushed =
+        mirror.remote_anonymous(url).and_then(|mut remote| remote.push(&[format!("{new}:{branch}")], Some(&mut options)));
+    drop(options);
+
+    if let Some(at) = found.into_inner() {
+        return Answer::NotAsExpected(at);
+    }
+    // libgit2 returns Ok for a push whose only ref was refused; the status of the ref is the answer.
+    match (status.into_inner(), pushed) {
+        (Some(None), Ok(())) => Answer::Accepted,
+        (Some(Some(refusal)), _) => Answer::Rejected(address.scrub(&sentence(&refusal, &words.into_inner()))),
+        (_, Err(error)) => Answer::Broken(error),
+        (None, Ok(())) => Answer::Broken(git2::Error::new(
+            ErrorCode::GenericError,
+            ErrorClass::Net,
+            "the server did not say what became of the branch",
+        )),
+    }
+}
+
+/// What a server may say about a push before we stop listening: 4 KiB is more than a screen, and a hook's
+/// words go into a status and an event.
+const MAX_SERVER_WORDS: usize = 4096;
+
+/// The status of the ref and what the hook printed, in one line.
+fn sentence(refusal: &str, printed: &[u8]) -> String {
+    let printed = String::from_utf8_lossy(printed);
+    let lines: Vec<&str> = printed.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty()).collect();
+    if lines.is_empty() { refusal.to_owned() } else { format!("{refusal}: {}", lines.join(" ")) }
+}
+
+fn proxy<'a>() -> ProxyOptions<'a> {
+    let mut proxy = ProxyOptions::new();
+    proxy.auto();
+    proxy
+}
+
+fn unsupported(address: &str, scheme: &str) -> RepositoryError {
+    RepositoryError::Unreachable {
+        address: address.to_owned(),
+        why: format!("{scheme} addresses are not supported; use https, http, git or a path on this machine"),
+    }
+}
+
+/// `git@host:path`, the short form of an ssh address; a path with a colon is written `./a:b`, as for git.
+fn looks_like_scp(text: &str) -> bool {
+    let before_slash = text.split('/').next().unwrap_or_default();
+    before_slash.contains(':') && !Path::new(text).exists()
+}
+
+fn percent_decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut i = 0;
+    while i < bytes.len() {
+        let pair = bytes.get(i + 1..i + 3).and_then(|pair| std::str::from_utf8(pair).ok());
+        match pair.and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
+            Some(byte) if bytes[i] == b'%' => {
+                decoded.push(byte);
+                i += 3;
+            }
+            _ => {
+                decoded.push(bytes[i]);
+                i += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_leave_the_address_and_every_text() {
+        let address = Address::parse("https://bot:p%40ss@git.example/shop.git", None).unwrap();
+        assert_eq!(address.display(), "https://git.example/shop.git");
+        assert_eq!(address.place(), &Place::Remote("https://git.example/shop.git".to_owned()));
+        assert_eq!(address.credentials, Some(Credentials::basic("bot", "p@ss")));
+        assert_eq!(
+            address.scrub("cannot open https://bot:p%40ss@git.example: p@ss is wrong"),
+            "cannot open https://***@git.example: *** is wrong"
+        );
+        assert!(!format!("{:?}", address.credentials).contains("bot"));
+    }
+
+    #[test]
+    fn a_token_without_a_password_is_a_secret_too() {
+        let address = Address::parse("https://ghp_secret@git.example/shop.git", None).unwrap();
+        assert_eq!(address.scrub("ghp_secret"), "***");
+    }
+
+    #[test]
+    fn given_credentials_win_over_those_in_the_address() {
+        let given = Credentials::basic("serin", "from-the-settings");
+        let address = Address::parse("http://a:b@h/x", Some(given.clone())).unwrap();
+        assert_eq!(address.credentials, Some(given));
+    }
+
+    #[test]
+    fn paths_and_file_urls_are_the_same_place() {
+        let url = Address::parse("file:///srv/my%20repo.git", None).unwrap();
+        assert_eq!(url.place(), &Place::Local(PathBuf::from("/srv/my repo.git")));
+        let path = Address::parse("/srv/my repo.git", None).unwrap();
+        assert_eq!(path.place(), url.place());
+    }
+
+    #[test]
+    fn ssh_is_refused_in_words_and_without_its_user() {
+        for text in ["ssh://git:pw@git.example/shop.git", "git@git.example:shop.git"] {
+            let error = Address::parse(text, None).unwrap_err().to_string();
+            assert!(error.contains("ssh addresses are not supported"), "{error}");
+            assert!(!error.contains("pw"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_a_hook_prints_is_part_of_the_refusal() {
+        assert_eq!(sentence("pre-receive hook declined", b""), "pre-receive hook declined");
+        assert_eq!(
+            sentence("pre-receive hook declined", b"main is protected\nask the shop team\n"),
+            "pre-receive hook declined: main is protected ask the shop team"
+        );
+    }
+}
