@@ -1,1 +1,5 @@
 //! All integration tests, one binary.
+
+mod support;
+
+mod support_works;

@@ -1,0 +1,107 @@
+//! Programs that end with the tests, also when the test process is killed.
+//!
+//! The kernel sends the parent-death signal when the *thread* that started the child ends, and the test runner
+//! ends a thread after each test. So one thread that lives as long as the process starts them all.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+/// A running program; dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Running {
+    /// Starts `program` with `arguments`; what it prints goes to the file `log`.
+    pub(crate) fn start(program: &Path, arguments: &[String], log: PathBuf) -> Self {
+        let file = File::options().create(true).append(true).open(&log).expect("log file");
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).arg(program).args(arguments);
+        command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
+        command.stdin(Stdio::null()).stdout(file.try_clone().expect("log file")).stderr(file);
+        Self { child: spawn(command), log }
+    }
+
+    /// Whether it has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child of ours").is_some()
+    }
+
+    /// The last lines that it printed.
+    pub(crate) fn last_words(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<_> = text.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended before; then there is nothing to kill.
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+/// A folder under cargo's folder for test files, named `<what>-<pid>-<n>`. The test process cannot delete what a
+/// static holds, so each run deletes what ended processes left behind.
+pub(crate) fn scratch(what: &str) -> PathBuf {
+    static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    static SWEPT: OnceLock<()> = OnceLock::new();
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    SWEPT.get_or_init(|| {
+        let left = std::fs::read_dir(root).into_iter().flatten().flatten();
+        for entry in left {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let mut parts = name.rsplit('-').skip(1);
+            let pid = parts.next().and_then(|pid| pid.parse::<u32>().ok());
+            if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+                // Another run may be sweeping the same folder.
+                let _swept = std::fs::remove_dir_all(entry.path());
+            }
+        }
+    });
+    let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let folder = root.join(format!("{what}-{}-{count}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("scratch folder");
+    folder
+}
+
+/// A port that was free a moment ago.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback interface");
+    listener.local_addr().expect("a bound socket").port()
+}
+
+/// Waits until something accepts connections on `port`.
+pub(crate) fn wait_for_port(port: u16, program: &mut Running) {
+    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        assert!(!program.has_ended(), "ended before it listened:\n{}", program.last_words());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn spawn(command: Command) -> Child {
+    type Order = (Command, Sender<std::io::Result<Child>>);
+    static SPAWNER: OnceLock<Mutex<Sender<Order>>> = OnceLock::new();
+    let spawner = SPAWNER.get_or_init(|| {
+        let (orders, inbox) = channel::<Order>();
+        std::thread::spawn(move || {
+            for (mut command, reply) in inbox {
+                reply.send(command.spawn()).expect("the sender waits for the reply");
+            }
+        });
+        Mutex::new(orders)
+    });
+    let (reply, answer) = channel();
+    let name = format!("{command:?}");
+    spawner.lock().expect("never poisoned").send((command, reply)).expect("the thread never ends");
+    answer.recv().expect("the thread always replies").unwrap_or_else(|error| panic!("{name}: {error}"))
+}
