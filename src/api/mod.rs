@@ -7,6 +7,7 @@ pub mod agent_runtime;
 pub mod crds;
 pub mod duration;
 pub mod names;
+pub mod prompt_pack;
 
 pub use agent_runtime::{
     AgentRuntime, Candidate, FieldError, PackTrack, Pause, PromptPackRef, ProviderRef, Rollback, RollbackMode, Rollout,
