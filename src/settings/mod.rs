@@ -1,1 +1,36 @@
-//! From flags, environment and file to validated settings.
+//! What the user asked for: flags, environment variables and one file become validated [`Settings`].
+//!
+//! Two phases, so that the daemon never sees a half-understood value. First everything is taken as typed
+//! ([`RunArgs`] and the file, texts with the place where each was written); then [`load`] decides which
+//! one counts (flag, then variable, then file, then default), parses it and checks it against the
+//! others. All problems are reported at once, each with its place.
+//!
+//! Invariant: a secret appears in none of what this module prints: not in `--print-config`, not in an
+//! error, not in `Debug`.
+
+mod args;
+mod check;
+mod document;
+mod effective;
+mod environment;
+mod file;
+mod origin;
+mod print;
+mod problem;
+mod repo;
+mod resolve;
+mod resolve_source;
+#[cfg(test)]
+mod tests;
+
+pub use args::{ClusterArgs, LogArgs, RunArgs, TypedAs};
+pub use effective::{
+    ClusterAccess, ImageSettings, KindRule, LogFormat, LogLevel, LogSettings, NamespaceRule, POLL_JITTER_PERCENT,
+    Settings, SourceSettings, StatusBranch,
+};
+pub use environment::Environment;
+pub use origin::{Origin, Setting};
+pub use print::render_config;
+pub use problem::{Problem, Problems, closest};
+pub use repo::{Credentials, RepoAddress, Secret};
+pub use resolve::{Loaded, load, resolve_log};

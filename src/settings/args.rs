@@ -1,0 +1,231 @@
+//! The flags of `serin run`, as typed.
+//!
+//! Everything is a text here, whatever it means: a problem with one is then reported together with all
+//! the others, and a variable is understood exactly as the flag and the file are.
+
+use std::collections::BTreeMap;
+
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+
+use crate::settings::origin::{Origin, Setting};
+
+/// Flags of `serin run`.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct RunArgs {
+    /// Settings file in YAML, for several sources or instead of flags
+    #[arg(long, value_name = "FILE", env = "SERIN_CONFIG")]
+    pub config: Option<String>,
+
+    /// Print the settings as understood, as a settings file, and end
+    #[arg(long)]
+    pub print_config: bool,
+
+    /// Repository: an https, http or git URL, or a path
+    #[arg(long, value_name = "URL", env = "SERIN_REPO", hide_env_values = true, help_heading = "Source")]
+    pub repo: Option<String>,
+
+    /// Branch to follow, and to commit decisions to [default: main]
+    #[arg(long, value_name = "NAME", env = "SERIN_BRANCH", help_heading = "Source")]
+    pub branch: Option<String>,
+
+    /// Tag to follow instead of a branch; decisions are then only reported
+    #[arg(long, value_name = "NAME", env = "SERIN_TAG", help_heading = "Source")]
+    pub tag: Option<String>,
+
+    /// Commit to apply instead of a branch; decisions are then only reported
+    #[arg(long, value_name = "SHA", env = "SERIN_COMMIT", help_heading = "Source")]
+    pub commit: Option<String>,
+
+    /// Folder of the repository that holds the manifests [default: the whole repository]
+    #[arg(long, value_name = "FOLDER", env = "SERIN_PATH", help_heading = "Source")]
+    pub path: Option<String>,
+
+    /// Namespace of objects that name none [default: default]
+    #[arg(long, value_name = "NAME", env = "SERIN_DEFAULT_NAMESPACE", help_heading = "Source")]
+    pub default_namespace: Option<String>,
+
+    /// Kind that may be applied: Kind, Kind.group, *.group or *; may be repeated
+    /// [default: *.omnia.altairalabs.ai and ConfigMap]
+    #[arg(long, value_name = "KIND", env = "SERIN_ALLOW_KIND", value_delimiter = ',', help_heading = "Source")]
+    pub allow_kind: Vec<String>,
+
+    /// Namespace that may be applied to; may be repeated [default: any]
+    #[arg(long, value_name = "NAME", env = "SERIN_ALLOW_NAMESPACE", value_delimiter = ',', help_heading = "Source")]
+    pub allow_namespace: Vec<String>,
+
+    /// How often to ask the repository, give or take 10 % [default: 60s]
+    #[arg(long, value_name = "DURATION", env = "SERIN_POLL_INTERVAL", help_heading = "Git")]
+    pub poll_interval: Option<String>,
+
+    /// How long one call to a git server may take [default: 30s]
+    #[arg(long, value_name = "DURATION", env = "SERIN_GIT_TIMEOUT", help_heading = "Git")]
+    pub git_timeout: Option<String>,
+
+    /// Folder for mirrors of the repositories [default: serin in the user's cache folder, or /var/cache/serin]
+    #[arg(long, value_name = "DIR", env = "SERIN_MIRROR_DIR", help_heading = "Git")]
+    pub mirror_dir: Option<String>,
+
+    /// Author of the commits [default: Serin]
+    #[arg(long, value_name = "NAME", env = "SERIN_AUTHOR_NAME", help_heading = "Git")]
+    pub author_name: Option<String>,
+
+    /// E-mail address of the author [default: serin@<cluster name>.invalid]
+    #[arg(long, value_name = "EMAIL", env = "SERIN_AUTHOR_EMAIL", help_heading = "Git")]
+    pub author_email: Option<String>,
+
+    /// Branch for observations [default: serin/status/<cluster name>]
+    #[arg(long, value_name = "NAME", env = "SERIN_STATUS_BRANCH", help_heading = "Git")]
+    pub status_branch: Option<String>,
+
+    /// Write no observations to git
+    #[arg(
+        long,
+        env = "SERIN_NO_STATUS_BRANCH",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        value_name = "BOOL",
+        help_heading = "Git"
+    )]
+    pub no_status_branch: Option<String>,
+
+    /// At most one commit of observations per repository in this time [default: 10s]
+    #[arg(long, value_name = "DURATION", env = "SERIN_STATUS_INTERVAL", help_heading = "Git")]
+    pub status_interval: Option<String>,
+
+    /// Name of this cluster, different for each cluster that shares a repository
+    /// [default: simulated with --simulate, else required]
+    #[arg(long, value_name = "NAME", env = "SERIN_CLUSTER_NAME", help_heading = "Cluster")]
+    pub cluster_name: Option<String>,
+
+    #[command(flatten)]
+    #[doc = "How a real cluster is reached."]
+    pub cluster: ClusterArgs,
+
+    /// Use the simulated cluster inside this program: no Kubernetes is needed
+    #[arg(
+        long,
+        env = "SERIN_SIMULATE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_name = "BOOL",
+        help_heading = "Cluster"
+    )]
+    pub simulate: Option<String>,
+
+    /// How many agents to look at side by side [default: 8]
+    #[arg(long, value_name = "N", env = "SERIN_WORKERS", help_heading = "Cluster")]
+    pub workers: Option<String>,
+
+    /// Image of the facade, for agents that name none
+    #[arg(long, value_name = "IMAGE", env = "SERIN_FACADE_IMAGE", help_heading = "Workloads")]
+    pub facade_image: Option<String>,
+
+    /// Image of the runtime of a framework type, for agents that name none; may be repeated
+    #[arg(
+        long,
+        value_name = "TYPE=IMAGE",
+        env = "SERIN_FRAMEWORK_IMAGE",
+        value_delimiter = ',',
+        help_heading = "Workloads"
+    )]
+    pub framework_image: Vec<String>,
+
+    /// Address of /metrics, /healthz and /readyz, or none [default: 0.0.0.0:8080]
+    #[arg(long, value_name = "ADDRESS", env = "SERIN_LISTEN", help_heading = "Observability")]
+    pub listen: Option<String>,
+}
+
+/// How a real cluster is reached; shared by all commands that talk to one.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ClusterArgs {
+    /// Context of the kubeconfig [default: its current one, or from inside a pod]
+    #[arg(long, value_name = "NAME", env = "SERIN_CONTEXT", help_heading = "Cluster")]
+    pub context: Option<String>,
+
+    /// Kubeconfig file [default: KUBECONFIG, or ~/.kube/config]
+    #[arg(long, value_name = "FILE", env = "SERIN_KUBECONFIG", help_heading = "Cluster")]
+    pub kubeconfig: Option<String>,
+}
+
+/// How the log looks; known to all commands.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct LogArgs {
+    /// Form of the log: text, json or auto (text on a terminal) [default: auto]
+    #[arg(long, global = true, value_name = "FORM", env = "SERIN_LOG_FORMAT", help_heading = "Log")]
+    pub log_format: Option<String>,
+
+    /// How much is logged: error, warn, info, debug, trace, or directives as RUST_LOG takes them
+    /// [default: RUST_LOG, or info]
+    #[arg(long, global = true, value_name = "LEVEL", env = "SERIN_LOG_LEVEL", help_heading = "Log")]
+    pub log_level: Option<String>,
+}
+
+/// Which arguments were flags and which were variables: clap's values alone do not tell.
+#[derive(Clone, Debug, Default)]
+pub struct TypedAs(BTreeMap<String, ValueSource>);
+
+impl TypedAs {
+    /// What `matches` of a subcommand knows about its arguments.
+    pub fn from_matches(matches: &ArgMatches) -> Self {
+        let source = |id: &clap::Id| Some((id.as_str().to_owned(), matches.value_source(id.as_str())?));
+        // An id of a flattened group has no source that could be asked for.
+        Self(matches.ids().filter(|id| matches.try_contains_id(id.as_str()).is_ok()).filter_map(source).collect())
+    }
+
+    /// `text` of the argument `id` with its origin. A variable that is set to nothing counts as not set,
+    /// since manifests have no other way to say that.
+    pub(crate) fn text(&self, id: &str, text: Option<String>) -> Option<Setting<String>> {
+        let origin = self.origin(id);
+        let is_blank = matches!(origin, Origin::Variable(_)) && text.as_deref() == Some("");
+        text.filter(|_| !is_blank).map(|text| Setting::new(text, origin))
+    }
+
+    /// The texts of the repeatable argument `id`; `None`: it was not given.
+    pub(crate) fn texts(&self, id: &str, texts: Vec<String>) -> Option<Setting<Vec<Setting<String>>>> {
+        let origin = self.origin(id);
+        let texts: Vec<_> = texts
+            .into_iter()
+            .map(|text| text.trim().to_owned())
+            .filter(|text| !(text.is_empty() && matches!(origin, Origin::Variable(_))))
+            .map(|text| Setting::new(text, origin.clone()))
+            .collect();
+        (!texts.is_empty()).then(|| Setting::new(texts, origin))
+    }
+
+    fn origin(&self, id: &str) -> Origin {
+        match self.0.get(id) {
+            Some(ValueSource::EnvVariable) => Origin::Variable(format!("SERIN_{}", id.to_uppercase())),
+            _ => Origin::Flag(format!("--{}", id.replace('_', "-"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_has_a_flag_and_a_variable_of_one_name() {
+        let command = RunArgs::augment_args_for_test();
+        for arg in command.get_arguments() {
+            let id = arg.get_id().as_str();
+            assert_eq!(arg.get_long(), Some(id.replace('_', "-").as_str()));
+            if id == "print_config" {
+                continue;
+            }
+            let variable = arg.get_env().and_then(std::ffi::OsStr::to_str);
+            assert_eq!(variable, Some(format!("SERIN_{}", id.to_uppercase()).as_str()));
+        }
+    }
+
+    impl RunArgs {
+        fn augment_args_for_test() -> clap::Command {
+            use clap::Args;
+            LogArgs::augment_args(Self::augment_args(clap::Command::new("run")))
+        }
+    }
+}

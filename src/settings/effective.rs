@@ -1,0 +1,204 @@
+//! The validated settings: what the daemon sees, and all that it sees.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::git::{Author, Revision};
+use crate::ids::{BranchName, ClusterName, SourceName, TreePath};
+use crate::object::Kind;
+use crate::settings::repo::RepoAddress;
+
+/// How far a poll may be moved from its interval, in percent either way. Many daemons that start with the
+/// same node then do not ask the same git host at the same second for ever.
+pub const POLL_JITTER_PERCENT: u32 = 10;
+
+/// Everything that `serin run` was told, validated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The name of this cluster: it names the status branch and stands in commit trailers.
+    pub cluster_name: ClusterName,
+    /// Which cluster.
+    pub cluster: ClusterAccess,
+    /// Where desired state comes from; at least one, names unique.
+    pub sources: Vec<SourceSettings>,
+    /// Where the bare mirrors of the repositories are kept. Absolute.
+    pub mirror_dir: PathBuf,
+    /// How long one call to a git server may take.
+    pub git_timeout: Duration,
+    /// Where observations are written; `None`: nowhere.
+    pub status_branch: Option<StatusBranch>,
+    /// Address of `/metrics`, `/healthz` and `/readyz`; `None`: no server.
+    pub listen: Option<SocketAddr>,
+    /// How the log looks.
+    pub log: LogSettings,
+    /// Images of the pods, where the AgentRuntime names none.
+    pub images: ImageSettings,
+    /// How many agents are looked at side by side; 1 to 256.
+    pub workers: usize,
+}
+
+/// Which cluster Serin works on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClusterAccess {
+    /// The one inside the binary.
+    Simulated,
+    /// A real one. With neither of the two set: `KUBECONFIG`, `~/.kube/config`, or from inside a pod.
+    Kubernetes {
+        /// The kubeconfig file; absolute.
+        kubeconfig: Option<PathBuf>,
+        /// The context in it; `None`: its current one.
+        context: Option<String>,
+    },
+}
+
+/// One repository, revision and folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceSettings {
+    /// Its name: stands in the label of everything that was applied from it.
+    pub name: SourceName,
+    /// The repository.
+    pub repo: RepoAddress,
+    /// What is followed. Only a branch can be written to.
+    pub revision: Revision,
+    /// The folder with the manifests, without `.` and `..`; empty: the whole repository.
+    pub path: TreePath,
+    /// The namespace of objects that name none.
+    pub default_namespace: String,
+    /// The kinds that may be applied; never empty.
+    pub kinds: Vec<KindRule>,
+    /// The namespaces that may be applied to.
+    pub namespaces: NamespaceRule,
+    /// How often the repository is asked, give or take [`POLL_JITTER_PERCENT`].
+    pub poll_interval: Duration,
+    /// Who the commits are by.
+    pub author: Author,
+}
+
+impl SourceSettings {
+    /// Whether decisions can be committed: a tag or a commit can only be read.
+    pub fn is_writable(&self) -> bool {
+        matches!(self.revision, Revision::Branch(_))
+    }
+
+    /// Whether an object of this kind may be applied.
+    pub fn permits_kind(&self, kind: &Kind) -> bool {
+        self.kinds.iter().any(|rule| rule.permits(kind))
+    }
+}
+
+/// Which kinds may be applied, whatever their version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KindRule {
+    /// `*`: any.
+    Any,
+    /// `*.group`: all kinds of an API group.
+    Group(String),
+    /// `Kind.group`, or `Kind` for the core group.
+    Kind {
+        /// The kind.
+        kind: String,
+        /// Its group; empty for the core group.
+        group: String,
+    },
+}
+
+impl KindRule {
+    /// Whether the rule permits `kind`.
+    pub fn permits(&self, kind: &Kind) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Group(group) => *group == kind.group,
+            Self::Kind { kind: name, group } => *name == kind.kind && *group == kind.group,
+        }
+    }
+}
+
+impl fmt::Display for KindRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("*"),
+            Self::Group(group) => write!(f, "*.{group}"),
+            Self::Kind { kind, group } if group.is_empty() => f.write_str(kind),
+            Self::Kind { kind, group } => write!(f, "{kind}.{group}"),
+        }
+    }
+}
+
+/// Which namespaces may be applied to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamespaceRule {
+    /// Any.
+    Any,
+    /// These; never empty.
+    Only(Vec<String>),
+}
+
+impl NamespaceRule {
+    /// Whether the rule permits `namespace`.
+    pub fn permits(&self, namespace: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Only(names) => names.iter().any(|name| name == namespace),
+        }
+    }
+}
+
+/// The branch that observations are written to, in every repository that is a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusBranch {
+    /// Its name; never a branch that a source follows.
+    pub name: BranchName,
+    /// At most one commit per repository in this time.
+    pub interval: Duration,
+}
+
+/// How the log looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogSettings {
+    /// Text or JSON.
+    pub format: LogFormat,
+    /// How much is said.
+    pub level: LogLevel,
+}
+
+/// `--log-format`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text on a terminal, JSON otherwise.
+    #[default]
+    Auto,
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// `--log-level`, or `RUST_LOG`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Only what Serin could not do.
+    Error,
+    /// And what a person should look at.
+    Warn,
+    /// And each transition, once.
+    #[default]
+    Info,
+    /// And the steady state.
+    Debug,
+    /// And everything else.
+    Trace,
+    /// Directives as `RUST_LOG` takes them, such as `serin=debug,kube=info`.
+    Directives(String),
+}
+
+/// Images of an agent's pods, for agents that name none themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImageSettings {
+    /// The facade; `None`: the built-in one.
+    pub facade: Option<String>,
+    /// The runtime by framework type, such as `promptkit` or `langchain`.
+    pub frameworks: BTreeMap<String, String>,
+}

@@ -1,0 +1,312 @@
+//! The address of a repository, with its credentials kept apart from the first moment.
+//!
+//! Why not a URL type: the address is printed in logs, errors, events and the status branch, and the only
+//! way never to print a password there is not to have it in that value.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A text that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Takes a text as secret.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text, for whoever must send it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(REDACTED)
+    }
+}
+
+/// What stands in for a secret wherever it would be printed.
+const REDACTED: &str = "***";
+
+/// User and password of a git server, as its URL held them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// The user. Secret too: several hosts take a token as the user, without a password.
+    pub user: Secret,
+    /// The password; `None` where the URL has none.
+    pub password: Option<Secret>,
+}
+
+/// Where a repository is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RepoAddress {
+    /// Its URL without credentials, or its absolute path.
+    address: String,
+    credentials: Option<Credentials>,
+    scheme: Scheme,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheme {
+    Https,
+    Http,
+    Git,
+    Local,
+}
+
+/// Why a text is no address; without the text, which may hold a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AddressError {
+    pub(crate) why: String,
+    pub(crate) hint: Option<&'static str>,
+}
+
+impl RepoAddress {
+    /// Understands an `https://`, `http://` or `git://` URL, a `file://` URL or a path; a relative path
+    /// starts at `base`.
+    pub(crate) fn parse(text: &str, base: &Path) -> Result<Self, AddressError> {
+        let error = |why: &str, hint| Err(AddressError { why: why.to_owned(), hint });
+        if text.trim() != text || text.chars().any(char::is_control) {
+            return error("it has spaces around it or control characters in it", None);
+        }
+        let Some((scheme, rest)) = text.split_once("://") else {
+            // `git@host:path`, which git reads as ssh: a colon before the first slash.
+            if text.split('/').next().is_some_and(|first| first.contains(':') && first.contains('@')) {
+                return error("ssh is not supported", Some(USE_HTTPS));
+            }
+            return Ok(Self::local(base.join(text)));
+        };
+        let scheme = match scheme.to_ascii_lowercase().as_str() {
+            "https" => Scheme::Https,
+            "http" => Scheme::Http,
+            "git" => Scheme::Git,
+            "file" if rest.starts_with('/') => return Ok(Self::local(PathBuf::from(rest))),
+            "file" => return error("a file URL needs an absolute path", Some("write file:///path/to/repository")),
+            "ssh" | "git+ssh" => return error("ssh is not supported", Some(USE_HTTPS)),
+            _ => return error("its scheme is none of https, http, git, file", None),
+        };
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let (userinfo, host) = match authority.rsplit_once('@') {
+            Some((userinfo, host)) => (Some(userinfo), host),
+            None => (None, authority),
+        };
+        if host.is_empty() || host.starts_with(':') {
+            return error("it has no host", None);
+        }
+        if let Some((_, port)) = host.rsplit_once(':')
+            && !host.ends_with(']')
+            && port.parse::<u16>().is_err()
+        {
+            return error("its port is no number of 1 to 65535", None);
+        }
+        if path.trim_matches('/').is_empty() {
+            return error("it has no path behind the host", None);
+        }
+        if rest.contains(['?', '#']) {
+            return error("a query or fragment has no place in the address of a repository", None);
+        }
+        let credentials = match userinfo.filter(|userinfo| !userinfo.is_empty()) {
+            Some(_) if scheme == Scheme::Git => {
+                return error("git:// knows no credentials", Some(USE_HTTPS));
+            }
+            Some(userinfo) => Some(parse_credentials(userinfo)?),
+            None => None,
+        };
+        let address = format!("{}://{host}{path}", scheme.as_str());
+        Ok(Self { address, credentials, scheme })
+    }
+
+    /// A repository at an absolute path of this machine.
+    pub fn local(path: PathBuf) -> Self {
+        let mut clean = PathBuf::new();
+        for part in path.components() {
+            match part {
+                std::path::Component::CurDir => {}
+                std::path::Component::ParentDir if clean.parent().is_some() => {
+                    clean.pop();
+                }
+                other => clean.push(other),
+            }
+        }
+        Self { address: clean.to_string_lossy().into_owned(), credentials: None, scheme: Scheme::Local }
+    }
+
+    /// The URL without credentials, or the path: for people and for git alike.
+    pub fn as_str(&self) -> &str {
+        &self.address
+    }
+
+    /// What the URL held in front of the host.
+    pub fn credentials(&self) -> Option<&Credentials> {
+        self.credentials.as_ref()
+    }
+
+    /// Its path, if it is on this machine.
+    pub fn local_path(&self) -> Option<&Path> {
+        (self.scheme == Scheme::Local).then(|| Path::new(&self.address))
+    }
+
+    /// Whether its credentials travel unencrypted.
+    pub fn exposes_credentials(&self) -> bool {
+        self.scheme == Scheme::Http && self.credentials.is_some()
+    }
+
+    /// Whether both are the same repository, whoever asks.
+    pub(crate) fn is_same_repository(&self, other: &Self) -> bool {
+        let canonical = |address: &str| address.trim_end_matches('/').trim_end_matches(".git").to_owned();
+        canonical(&self.address) == canonical(&other.address)
+    }
+
+    /// The address as it was written, with `***` for each secret.
+    pub fn redacted(&self) -> String {
+        let userinfo = match &self.credentials {
+            None => return self.address.clone(),
+            Some(Credentials { password: None, .. }) => REDACTED.to_owned(),
+            Some(Credentials { user, password: Some(_) }) => format!("{}:{REDACTED}", encode(user.expose())),
+        };
+        match self.address.split_once("://") {
+            Some((scheme, rest)) => format!("{scheme}://{userinfo}@{rest}"),
+            None => self.address.clone(),
+        }
+    }
+}
+
+impl fmt::Display for RepoAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.address)
+    }
+}
+
+impl fmt::Debug for RepoAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.redacted())
+    }
+}
+
+impl Scheme {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Https => "https",
+            Self::Http => "http",
+            Self::Git => "git",
+            Self::Local => "file",
+        }
+    }
+}
+
+const USE_HTTPS: &str = "use the https address of the repository";
+
+fn parse_credentials(userinfo: &str) -> Result<Credentials, AddressError> {
+    let (user, password) = match userinfo.split_once(':') {
+        Some((user, password)) => (user, Some(password)),
+        None => (userinfo, None),
+    };
+    if password.unwrap_or(user) == REDACTED {
+        return Err(AddressError {
+            why: "its password is the `***` that --print-config shows instead".into(),
+            hint: Some("put the real one back"),
+        });
+    }
+    let part = |text: &str| {
+        decode(text).map(Secret::new).ok_or_else(|| AddressError {
+            why: "the percent-encoding of its user or password is wrong".into(),
+            hint: Some("a `%` of a password is written `%25`, an `@` is written `%40`"),
+        })
+    };
+    Ok(Credentials { user: part(user)?, password: password.map(part).transpose()? })
+}
+
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
+            bytes.push(u8::try_from(digit()? * 16 + digit()?).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~+".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push('%');
+            encoded.extend([byte >> 4, byte & 15].map(|n| char::from(b"0123456789ABCDEF"[usize::from(n)])));
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> RepoAddress {
+        RepoAddress::parse(text, Path::new("/work")).unwrap_or_else(|error| panic!("{text}: {}", error.why))
+    }
+
+    #[test]
+    fn credentials_leave_the_address_at_once() {
+        let repo = parse("https://ann:p%40ss@git.example.com:8443/team/config.git");
+        assert_eq!(repo.as_str(), "https://git.example.com:8443/team/config.git");
+        let credentials = repo.credentials().unwrap();
+        assert_eq!(credentials.user.expose(), "ann");
+        assert_eq!(credentials.password.as_ref().unwrap().expose(), "p@ss");
+        assert_eq!(repo.redacted(), "https://ann:***@git.example.com:8443/team/config.git");
+        assert_eq!(format!("{repo:?} {:?}", repo.credentials()).matches("p@ss").count(), 0);
+    }
+
+    #[test]
+    fn a_token_in_place_of_the_user_is_secret_too() {
+        let repo = parse("https://ghp_abc@git.example.com/team/config");
+        assert_eq!(repo.redacted(), "https://***@git.example.com/team/config");
+        assert!(!format!("{repo:?}{:?}", repo.credentials()).contains("ghp"));
+        assert_eq!(repo.credentials().unwrap().password, None);
+    }
+
+    #[test]
+    fn paths_are_made_absolute_and_clean() {
+        assert_eq!(parse("repo.git").as_str(), "/work/repo.git");
+        assert_eq!(parse("./a/../repo.git").as_str(), "/work/repo.git");
+        assert_eq!(parse("file:///srv/repo.git").as_str(), "/srv/repo.git");
+        assert_eq!(parse("../x").local_path(), Some(Path::new("/x")));
+        assert_eq!(parse("https://h/x").local_path(), None);
+    }
+
+    #[test]
+    fn other_addresses_are_refused_without_printing_them() {
+        for text in [
+            "git@github.com:team/config.git",
+            "ssh://git@github.com/team/config.git",
+            "ftp://u:secret@h/x",
+            "https://u:secret@/x",
+            "https://u:secret@h",
+            "https://u:secret@h:port/x",
+            "https://u:secret@h/x?token=secret",
+            "https://u:secret%@h/x",
+            "https://u:***@h/x",
+            "https://***@h/x",
+            "git://u:secret@h/x",
+            "file://x",
+            " https://h/x",
+        ] {
+            let error = RepoAddress::parse(text, Path::new("/")).expect_err(text);
+            assert!(!error.why.contains("secret"), "{}", error.why);
+        }
+    }
+
+    #[test]
+    fn the_same_repository_is_known_by_its_address_whoever_asks() {
+        assert!(parse("https://a:b@h/x.git").is_same_repository(&parse("https://h/x/")));
+        assert!(!parse("https://h/x").is_same_repository(&parse("https://h/y")));
+    }
+}

@@ -1,0 +1,265 @@
+//! The sources: those of the file, or the one that the flags describe, and whether they fit together.
+
+use std::time::Duration;
+
+use crate::git::{Author, Revision};
+use crate::ids::{BranchName, ClusterName, SourceName, TreePath};
+use crate::settings::check::{
+    Invalid, parse_at_least, parse_branch, parse_commit, parse_email, parse_folder, parse_kind_rule, parse_label,
+    parse_source_name, parse_tag, parse_words,
+};
+use crate::settings::effective::{KindRule, NamespaceRule, SourceSettings, StatusBranch};
+use crate::settings::file::{FileSource, SourceFields, Text, Texts};
+use crate::settings::origin::{Origin, Setting, stronger};
+use crate::settings::problem::Problem;
+use crate::settings::repo::RepoAddress;
+use crate::settings::resolve::Resolver;
+
+/// The name of the source that flags describe.
+pub(crate) const FLAG_SOURCE: &str = "default";
+/// How often a repository is asked when nothing is said: what Flux and Argo CD users are used to.
+pub(crate) const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(60);
+/// Asking more often than this is a load on a git host that a webhook or a restart serves better.
+const LEAST_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The group that Serin rolls out.
+const OMNIA_GROUP: &str = "omnia.altairalabs.ai";
+
+/// What flags and variables say about sources.
+#[derive(Debug)]
+pub(crate) struct SourceFlags {
+    pub(crate) repo: Option<Text>,
+    pub(crate) branch: Option<Text>,
+    pub(crate) tag: Option<Text>,
+    pub(crate) commit: Option<Text>,
+    pub(crate) path: Option<Text>,
+    pub(crate) default_namespace: Option<Text>,
+    pub(crate) kinds: Option<Texts>,
+    pub(crate) namespaces: Option<Texts>,
+    pub(crate) poll_interval: Option<Text>,
+    pub(crate) author_name: Option<Text>,
+    pub(crate) author_email: Option<Text>,
+}
+
+/// The sources, each with where it was given.
+pub(crate) fn resolve_sources(
+    resolver: &mut Resolver<'_>,
+    flags: SourceFlags,
+    mut file: Vec<FileSource>,
+    defaults: &SourceFields,
+    cluster: &ClusterName,
+) -> Vec<Setting<SourceSettings>> {
+    if let [_, _, ..] = file[..] {
+        let own = [&flags.repo, &flags.branch, &flags.tag, &flags.commit, &flags.path];
+        for flag in own.into_iter().flatten() {
+            let message =
+                format!("{} cannot tell which of the {} sources of the file it is about", flag.origin, file.len());
+            resolver.problems.push(Problem::new(flag.origin.clone(), message).hint("say it in the file"));
+        }
+    }
+    if file.is_empty() {
+        let Some(repo) = &flags.repo else {
+            resolver.problems.push(
+                Problem::new(Origin::Default, "there is no repository to follow")
+                    .hint("say --repo, or --config with a file that has `sources`"),
+            );
+            return Vec::new();
+        };
+        let at = repo.origin.clone();
+        file.push(FileSource {
+            name: Some(Setting::new(FLAG_SOURCE.to_owned(), Origin::Default)),
+            at,
+            repo: None,
+            branch: None,
+            tag: None,
+            commit: None,
+            path: None,
+            fields: SourceFields::default(),
+        });
+    }
+    let sources = file.into_iter().enumerate();
+    sources.filter_map(|(i, source)| resolve_source(resolver, i, source, &flags, defaults, cluster)).collect()
+}
+
+fn resolve_source(
+    resolver: &mut Resolver<'_>,
+    index: usize,
+    source: FileSource,
+    flags: &SourceFlags,
+    defaults: &SourceFields,
+    cluster: &ClusterName,
+) -> Option<Setting<SourceSettings>> {
+    let FileSource { at, name, repo, branch, tag, commit, path, fields } = source;
+    let in_source = |field: &str| format!("sources[{index}].{field}");
+    // Flag or variable, then the source itself, then the file's defaults.
+    let pick = |flag: &Option<Text>, own: Option<Text>, default: &Option<Text>| {
+        stronger(flag.clone(), own).or_else(|| default.clone())
+    };
+    let required = |resolver: &mut Resolver<'_>, given: &Option<Text>, field: &str| {
+        if given.is_none() {
+            resolver.problems.push(Problem::new(at.clone(), format!("a source needs `{field}`")));
+        }
+    };
+    required(resolver, &name, "name");
+    let name = resolver.parse(&in_source("name"), name, parse_source_name);
+    let repo = stronger(flags.repo.clone(), repo);
+    required(resolver, &repo, "repo");
+    let base = repo.as_ref().map(|repo| resolver.base(&repo.origin).to_path_buf()).unwrap_or_default();
+    let repo = resolver.parse(&in_source("repo"), repo, |text| {
+        RepoAddress::parse(text, &base).map_err(|error| Invalid {
+            why: format!("this is no address of a repository: {}", error.why),
+            hint: error.hint.map(str::to_owned),
+        })
+    });
+    let revision = resolve_revision(
+        resolver,
+        index,
+        stronger(flags.branch.clone(), branch),
+        stronger(flags.tag.clone(), tag),
+        stronger(flags.commit.clone(), commit),
+    );
+    let path = stronger(flags.path.clone(), path);
+    let path = resolver.parse(&in_source("path"), path, parse_folder).unwrap_or_else(|| TreePath::new(""));
+    let namespace = pick(&flags.default_namespace, fields.default_namespace, &defaults.default_namespace);
+    let default_namespace =
+        resolver.parse(&in_source("defaultNamespace"), namespace, parse_label).unwrap_or_else(|| "default".to_owned());
+    let kinds = stronger(flags.kinds.clone(), fields.kinds).or_else(|| defaults.kinds.clone());
+    let kinds = resolve_list(resolver, &in_source("kinds"), kinds, parse_kind_rule).unwrap_or_else(default_kinds);
+    let namespaces = stronger(flags.namespaces.clone(), fields.namespaces).or_else(|| defaults.namespaces.clone());
+    let namespaces = match resolve_list(resolver, &in_source("namespaces"), namespaces, parse_label) {
+        Some(names) => NamespaceRule::Only(names),
+        None => NamespaceRule::Any,
+    };
+    let poll = pick(&flags.poll_interval, fields.poll_interval, &defaults.poll_interval);
+    let poll_interval = resolver
+        .parse(&in_source("pollInterval"), poll, |text| parse_at_least(text, LEAST_POLL_INTERVAL))
+        .unwrap_or(DEFAULT_POLL_INTERVAL);
+    let author_name = pick(&flags.author_name, fields.author_name, &defaults.author_name);
+    let author_email = pick(&flags.author_email, fields.author_email, &defaults.author_email);
+    let author = Author {
+        name: resolver.parse(&in_source("author.name"), author_name, parse_words).unwrap_or_else(|| "Serin".into()),
+        // `.invalid` (RFC 2606) can never be somebody's address.
+        email: resolver
+            .parse(&in_source("author.email"), author_email, parse_email)
+            .unwrap_or_else(|| format!("serin@{cluster}.invalid")),
+    };
+    let (name, repo, revision) = (name?, repo?, revision?);
+    let settings =
+        SourceSettings { name, repo, revision, path, default_namespace, kinds, namespaces, poll_interval, author };
+    Some(Setting::new(settings, at))
+}
+
+/// Branch, tag and commit are three spellings of one setting: the strongest place decides, and it may
+/// name only one.
+fn resolve_revision(
+    resolver: &mut Resolver<'_>,
+    index: usize,
+    branch: Option<Text>,
+    tag: Option<Text>,
+    commit: Option<Text>,
+) -> Option<Revision> {
+    let named = [("branch", branch), ("tag", tag), ("commit", commit)];
+    let named: Vec<(&str, Text)> = named.into_iter().filter_map(|(field, text)| Some((field, text?))).collect();
+    let rank = named.iter().map(|(_, text)| text.origin.rank()).max();
+    let mut strongest: Vec<(&str, Text)> =
+        named.into_iter().filter(|(_, text)| Some(text.origin.rank()) == rank).collect();
+    let Some((field, text)) = strongest.pop() else { return Some(Revision::Branch(BranchName::new("main"))) };
+    if let Some((other, _)) = strongest.pop() {
+        let message = format!("{other} and {field} are both given, and only one can be followed");
+        resolver.problems.push(Problem::new(text.origin, message));
+        return None;
+    }
+    let path = format!("sources[{index}].{field}");
+    match field {
+        "branch" => resolver.parse(&path, Some(text), parse_branch).map(Revision::Branch),
+        "tag" => resolver.parse(&path, Some(text), parse_tag).map(Revision::Tag),
+        _ => resolver.parse(&path, Some(text), parse_commit).map(Revision::Commit),
+    }
+}
+
+fn resolve_list<T>(
+    resolver: &mut Resolver<'_>,
+    path: &str,
+    given: Option<Texts>,
+    parse: fn(&str) -> Result<T, Invalid>,
+) -> Option<Vec<T>> {
+    let Setting { value, origin } = given?;
+    let parsed: Vec<T> = value.into_iter().filter_map(|text| resolver.parse(path, Some(text), parse)).collect();
+    resolver.origins.insert(path.to_owned(), origin);
+    (!parsed.is_empty()).then_some(parsed)
+}
+
+fn default_kinds() -> Vec<KindRule> {
+    vec![KindRule::Group(OMNIA_GROUP.to_owned()), KindRule::Kind { kind: "ConfigMap".to_owned(), group: String::new() }]
+}
+
+/// Notes what is wrong, or may not be meant, about the sources taken together.
+pub(crate) fn check_sources(
+    resolver: &mut Resolver<'_>,
+    sources: &[Setting<SourceSettings>],
+    status: Option<&StatusBranch>,
+) {
+    for (i, Setting { value: source, origin }) in sources.iter().enumerate() {
+        let mut problem = |message: String| resolver.problems.push(Problem::new(origin.clone(), message));
+        for Setting { value: other, .. } in &sources[..i] {
+            if other.name == source.name {
+                problem(format!("there are two sources of the name {}", source.name));
+            }
+            let is_same_revision = other.repo.is_same_repository(&source.repo) && other.revision == source.revision;
+            if is_same_revision && (holds(&other.path, &source.path) || holds(&source.path, &other.path)) {
+                problem(format!(
+                    "the sources {} and {} hold the same files of {}",
+                    name(other),
+                    name(source),
+                    source.repo
+                ));
+            }
+        }
+        if let (Some(status), Revision::Branch(branch)) = (status, &source.revision) {
+            let (status, branch) = (status.name.as_str(), branch.as_str());
+            let is_inside =
+                |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'));
+            if status == branch {
+                problem(format!("the status branch {status} is the branch that the source {} follows", name(source)));
+            } else if is_inside(status, branch) || is_inside(branch, status) {
+                problem(format!("git cannot hold the status branch {status} beside the branch {branch}"));
+            }
+        }
+        resolver.warnings.extend(warnings(source));
+    }
+}
+
+fn warnings(source: &SourceSettings) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let followed = match &source.revision {
+        Revision::Branch(_) => None,
+        Revision::Tag(tag) => Some(format!("the tag {tag}")),
+        Revision::Commit(commit) => Some(format!("the commit {}", commit.short())),
+    };
+    if let Some(followed) = followed {
+        warnings.push(format!(
+            "source {} follows {followed}, which cannot be written to: promotions wait at their last step, and \
+             decisions are only reported",
+            name(source)
+        ));
+    }
+    if source.repo.exposes_credentials() {
+        warnings.push(format!("source {} sends its password unencrypted to {}", name(source), source.repo));
+    }
+    if !source.namespaces.permits(&source.default_namespace) {
+        warnings.push(format!(
+            "source {} may not apply to its default namespace {}: objects that name none are refused",
+            name(source),
+            source.default_namespace
+        ));
+    }
+    warnings
+}
+
+fn name(source: &SourceSettings) -> &SourceName {
+    &source.name
+}
+
+fn holds(outer: &TreePath, inner: &TreePath) -> bool {
+    let (outer, inner) = (outer.as_str(), inner.as_str());
+    outer.is_empty() || inner == outer || inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
+}
