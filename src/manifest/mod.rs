@@ -1,1 +1,39 @@
-//! From bytes in the repository to validated objects, each with the place it came from.
+//! From the bytes of files to what a sync may apply, each object with the place it came from.
+//!
+//! [`load_file`] is about one file and depends on nothing else, so its result can be kept by path and
+//! blob id; [`assemble`] puts the files of one commit together. Both are pure and never fail: what cannot
+//! be used becomes a [`Diagnostic`], and what is known about the objects behind it ([`Desired::held`],
+//! [`Desired::unreadable`]) keeps a sync from pruning them.
+//!
+//! In order: `split` finds the documents of a file, `parse` reads one into a tree of `node`s that know
+//! their places, `object_rules` asks who it is and whether it is granted, `schema` and `validate` hold it
+//! to its schema, `agent`, `analysis_template` and `prompt_pack` to what a schema cannot say.
+//!
+//! Invariant: nothing here accepts what the API server would refuse without saying so, and nothing drops a
+//! field that Serin does not know.
+
+mod agent;
+mod analysis_template;
+mod assemble;
+mod diagnostic;
+mod load;
+mod names;
+mod near;
+mod node;
+mod object_rules;
+mod parse;
+mod prompt_pack;
+mod rules;
+mod schema;
+mod split;
+mod unsupported;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+pub use assemble::{Desired, assemble};
+pub use diagnostic::{Diagnostic, Position, Problem, Severity, Snippet};
+pub use load::{LoadedFile, Located, Origin, is_manifest, load_file};
+pub use rules::{ClusterScoped, DEFAULT_MAX_FILE_BYTES, KindRule, KindRuleError, Namespaces, Rules};
+pub use schema::{SchemaError, Schemas};

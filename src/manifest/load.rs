@@ -1,0 +1,390 @@
+//! One file: its documents, the objects in them, and everything that is wrong with it.
+
+use std::sync::Arc;
+
+use serde::de::IgnoredAny;
+
+use crate::ids::TreePath;
+use crate::object::{Kind, Object, ObjectKey};
+
+use super::agent;
+use super::analysis_template;
+use super::diagnostic::{Diagnostic, Lines, Position, Problem, Severity, Snippet};
+use super::node::{Content, Node};
+use super::object_rules::{self, Identity};
+use super::parse::{Allowance, Complaint, check_keys, parse_document};
+use super::prompt_pack;
+use super::rules::Rules;
+use super::schema::Schemas;
+use super::split::{Document, split};
+use super::unsupported::find_unsupported;
+use super::validate::{Finding, validate, validate_root};
+
+/// How many documents one file may have.
+const MAX_DOCUMENTS: usize = 20_000;
+
+/// Where an object is written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Origin {
+    /// The file.
+    pub file: TreePath,
+    /// The line on which the object begins, from 1.
+    pub line: u32,
+    /// The number of its document in the file, from 0. Documents are what `---` and `...` lines part; one that is
+    /// empty counts, comments before the first `---` do not make one.
+    pub document_index: usize,
+    /// Its place in `items`, where the document is a `List`.
+    pub list_item: Option<usize>,
+}
+
+/// An object with the place where it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// The object as it is applied.
+    pub object: Object,
+    /// Where it is written.
+    pub origin: Origin,
+}
+
+/// What is known about one file. Depends on nothing but its path and bytes, the rules and the schemas.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadedFile {
+    pub(super) path: TreePath,
+    pub(super) entries: Vec<Entry>,
+    pub(super) is_unreadable: bool,
+    pub(super) problems: Vec<Diagnostic>,
+}
+
+/// One object that the file names, usable or not.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Entry {
+    pub(super) key: ObjectKey,
+    /// Where its name stands: what problems between objects point to.
+    pub(super) name_at: Position,
+    pub(super) name_snippet: Option<Snippet>,
+    /// `None`: it is invalid, and its live state is kept.
+    pub(super) located: Option<Arc<Located>>,
+}
+
+impl LoadedFile {
+    /// A file that was not read because it has more than `limit` bytes.
+    pub fn too_large(path: &TreePath, limit: usize) -> Self {
+        let mut file = Loader::new(path, "");
+        file.refuse(
+            Position::START,
+            format!("the file has more than {limit} bytes and is not read"),
+            Some("split it, or raise the setting `max_file_bytes`".to_owned()),
+        );
+        file.finish()
+    }
+
+    /// What is wrong with the file by itself, in order.
+    pub fn problems(&self) -> &[Diagnostic] {
+        &self.problems
+    }
+}
+
+/// Whether a file is taken for manifests: `.yaml`, `.yml` or `.json`, in any case, and not hidden. Files of the git
+/// host (`.github`, `.gitlab`) are not.
+pub fn is_manifest(path: &TreePath) -> bool {
+    let mut parts = path.as_str().rsplit('/');
+    let name = parts.next().unwrap_or_default();
+    let Some((stem, extension)) = name.rsplit_once('.') else { return false };
+    let is_named = ["yaml", "yml", "json"].iter().any(|known| extension.eq_ignore_ascii_case(known));
+    is_named && !stem.is_empty() && !name.starts_with('.') && !parts.any(|folder| folder.starts_with(".git"))
+}
+
+/// Reads one file. One that is not taken for manifests gives nothing.
+pub fn load_file(path: &TreePath, bytes: &[u8], rules: &Rules, schemas: &Schemas) -> LoadedFile {
+    if !is_manifest(path) {
+        return Loader::new(path, "").finish();
+    }
+    if bytes.len() > rules.max_file_bytes {
+        return LoadedFile::too_large(path, rules.max_file_bytes);
+    }
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
+        Err(error) => return not_text(path, bytes, error.valid_up_to()),
+    };
+    let mut loader = Loader::new(path, text);
+    if text.starts_with("version https://git-lfs.github.com/spec/") {
+        loader.refuse(
+            Position::START,
+            "this is a pointer to a file kept in Git LFS, not the file itself".to_owned(),
+            Some("manifests are small: commit them without LFS".to_owned()),
+        );
+        return loader.finish();
+    }
+    let documents = match documents(path, text) {
+        Ok(documents) => documents,
+        Err(complaint) => {
+            loader.complain(complaint, Problem::Syntax);
+            return loader.finish();
+        }
+    };
+    if documents.len() > MAX_DOCUMENTS {
+        loader.refuse(
+            Position::START,
+            format!("the file has {} documents and may have {MAX_DOCUMENTS}", documents.len()),
+            Some("split it".to_owned()),
+        );
+        return loader.finish();
+    }
+    let mut allowance = Allowance::new(rules.max_file_bytes);
+    for document in documents {
+        loader.document(document, &mut allowance, rules, schemas);
+    }
+    loader.finish()
+}
+
+fn not_text(path: &TreePath, bytes: &[u8], valid: usize) -> LoadedFile {
+    // What comes before is UTF-8, so that line and column can be told.
+    let before = String::from_utf8_lossy(&bytes[..valid]);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+    let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let mut loader = Loader::new(path, &before);
+    let is_utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
+    let hint = if is_utf16 { "it looks like UTF-16: save it as UTF-8" } else { "save it as UTF-8" };
+    loader.refuse(
+        Position { line: narrow(line), column: narrow(column) },
+        "the file is not UTF-8".to_owned(),
+        Some(hint.to_owned()),
+    );
+    loader.finish()
+}
+
+/// The documents of a file. JSON files may hold several values one after the other, as kubectl allows.
+fn documents<'a>(path: &TreePath, text: &'a str) -> Result<Vec<Document<'a>>, Complaint> {
+    let is_json = path.as_str().to_ascii_lowercase().ends_with(".json") && text.trim_start().starts_with('{');
+    if !is_json {
+        return Ok(split(text));
+    }
+    let mut documents = Vec::new();
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
+    let mut start = 0;
+    let mut lines_before = 0;
+    while let Some(value) = values.next() {
+        if let Err(error) = value {
+            let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).max(1);
+            let said = error.to_string();
+            return Err(Complaint {
+                at: Position { line: narrow(error.line()), column: narrow(error.column()) },
+                field: String::new(),
+                message: format!("this is not JSON: {}", said.split(" at line ").next().unwrap_or_default()),
+                hint: None,
+            });
+        }
+        let piece = &text[start..values.byte_offset()];
+        // A value that begins in the middle of a line keeps the columns that it has on it only if it is alone there.
+        documents.push(Document { text: piece, lines_before, index: documents.len() });
+        lines_before += u32::try_from(piece.matches('\n').count()).unwrap_or(u32::MAX);
+        start = values.byte_offset();
+    }
+    Ok(documents)
+}
+
+struct Loader<'a> {
+    file: LoadedFile,
+    text: &'a str,
+    lines: Option<Lines<'a>>,
+    /// Set while a document is read that may hold secrets: its lines are not quoted.
+    hides_source: bool,
+}
+
+impl<'a> Loader<'a> {
+    fn new(path: &TreePath, text: &'a str) -> Self {
+        let file = LoadedFile { path: path.clone(), entries: Vec::new(), is_unreadable: false, problems: Vec::new() };
+        Self { file, text, lines: None, hides_source: false }
+    }
+
+    fn finish(mut self) -> LoadedFile {
+        self.file.problems.sort();
+        self.file.problems.dedup();
+        self.file
+    }
+
+    fn snippet(&mut self, at: Position) -> Option<Snippet> {
+        if self.hides_source {
+            return None;
+        }
+        let text = self.text;
+        Snippet::of(self.lines.get_or_insert_with(|| Lines::new(text)), at)
+    }
+
+    fn report(&mut self, finding: Finding, object: Option<&ObjectKey>) {
+        let is_warning = finding.problem == Problem::Suspicious;
+        let snippet = self.snippet(finding.at);
+        self.file.problems.push(Diagnostic {
+            file: self.file.path.clone(),
+            position: finding.at,
+            severity: if is_warning { Severity::Warning } else { Severity::Error },
+            problem: finding.problem,
+            object: object.cloned(),
+            field: finding.field,
+            message: finding.message,
+            hint: finding.hint,
+            snippet,
+        });
+    }
+
+    /// The file as a whole cannot be used.
+    fn refuse(&mut self, at: Position, message: String, hint: Option<String>) {
+        self.complain(Complaint { at, field: String::new(), message, hint }, Problem::File);
+    }
+
+    /// Something cannot be read, so that it is not known which objects stand in it.
+    fn complain(&mut self, complaint: Complaint, problem: Problem) {
+        let Complaint { at, field, message, hint } = complaint;
+        self.file.is_unreadable = true;
+        self.report(Finding { at, problem, field, message, hint }, None);
+    }
+
+    fn document(&mut self, document: Document<'_>, allowance: &mut Allowance, rules: &Rules, schemas: &Schemas) {
+        self.hides_source = document.text.contains("Secret");
+        let root = match parse_document(document.text, document.lines_before, allowance) {
+            Ok(root) => root,
+            Err(complaint) => return self.complain(complaint, Problem::Syntax),
+        };
+        if self.is_kustomization_file() {
+            self.file.is_unreadable = true;
+            return self.report(object_rules::kustomization(&root), None);
+        }
+        match &root.content {
+            Content::Null => {}
+            _ if is_list(&root) => self.list(&root, document, rules, schemas),
+            _ => self.object(&root, document, None, rules, schemas),
+        }
+    }
+
+    fn is_kustomization_file(&self) -> bool {
+        let name = self.file.path.as_str().rsplit('/').next().unwrap_or_default();
+        matches!(name, "kustomization.yaml" | "kustomization.yml")
+    }
+
+    fn list(&mut self, root: &Node, document: Document<'_>, rules: &Rules, schemas: &Schemas) {
+        let Some(Content::List(items)) = root.get("items").map(|items| &items.content) else {
+            if root.get("items").is_none_or(|items| matches!(items.content, Content::Null)) {
+                return;
+            }
+            let at = root.locate("items");
+            let message = "the items of a List are a list".to_owned();
+            return self
+                .complain(Complaint { at, field: "items".to_owned(), message, hint: None }, Problem::NotAnObject);
+        };
+        for (i, item) in items.iter().enumerate() {
+            match &item.content {
+                Content::Null => {}
+                _ if is_list(item) => self.complain(
+                    Complaint {
+                        at: item.locate("kind"),
+                        field: format!("items[{i}]"),
+                        message: "a List inside a List is not read".to_owned(),
+                        hint: Some("put its items into the outer one".to_owned()),
+                    },
+                    Problem::NotAnObject,
+                ),
+                _ => self.object(item, document, Some(i), rules, schemas),
+            }
+        }
+    }
+
+    fn object(
+        &mut self,
+        root: &Node,
+        document: Document<'_>,
+        list_item: Option<usize>,
+        rules: &Rules,
+        schemas: &Schemas,
+    ) {
+        let (duplicates, key_warnings) = check_keys(root);
+        // With a key there twice it is not certain what the document says, its name included.
+        let is_ambiguous = duplicates.iter().any(|duplicate| {
+            matches!(
+                duplicate.field.as_str(),
+                "apiVersion" | "kind" | "metadata" | "metadata.name" | "metadata.namespace"
+            )
+        });
+        let is_broken = !duplicates.is_empty();
+        let syntax = duplicates.into_iter().map(|complaint| as_finding(complaint, Problem::Syntax));
+        let mut findings: Vec<Finding> = syntax
+            .chain(key_warnings.into_iter().map(|complaint| as_finding(complaint, Problem::Suspicious)))
+            .collect();
+        let origin =
+            Origin { file: self.file.path.clone(), line: root.at.line, document_index: document.index, list_item };
+        let key = match object_rules::identify(root, rules, schemas) {
+            Identity::Unknown(found) => {
+                findings.extend(found);
+                self.file.is_unreadable = true;
+                return self.report_all(findings, None, list_item);
+            }
+            Identity::Refused(key, found) => {
+                findings.extend(found);
+                self.enter(root, key.clone(), None);
+                return self.report_all(findings, Some(&key), list_item);
+            }
+            Identity::Granted(key) => key,
+        };
+        let (object, left_out) = check_object(root, &key, schemas, &mut findings);
+        findings.extend(left_out);
+        self.file.is_unreadable |= is_ambiguous;
+        let is_usable = !is_broken && findings.iter().all(|finding| finding.problem == Problem::Suspicious);
+        let located = object.filter(|_| is_usable).map(|object| Arc::new(Located { object, origin }));
+        self.report_all(findings, Some(&key), list_item);
+        self.enter(root, key, located);
+    }
+
+    fn enter(&mut self, root: &Node, key: ObjectKey, located: Option<Arc<Located>>) {
+        let name_at = root.locate("metadata.name");
+        let name_snippet = self.snippet(name_at);
+        self.file.entries.push(Entry { key, name_at, name_snippet, located });
+    }
+
+    fn report_all(&mut self, findings: Vec<Finding>, key: Option<&ObjectKey>, list_item: Option<usize>) {
+        for mut finding in findings {
+            if let Some(i) = list_item {
+                let dot = if finding.field.is_empty() { "" } else { "." };
+                finding.field = format!("items[{i}]{dot}{}", finding.field);
+            }
+            self.report(finding, key);
+        }
+    }
+}
+
+fn as_finding(complaint: Complaint, problem: Problem) -> Finding {
+    let Complaint { at, field, message, hint } = complaint;
+    Finding { at, problem, field, message, hint }
+}
+
+fn is_list(node: &Node) -> bool {
+    node.text("kind").is_some_and(|kind| kind.ends_with("List"))
+        && (node.text("kind") == Some("List") || node.get("items").is_some())
+}
+
+/// Holds an object whose identity is known to everything that is known about its kind.
+fn check_object(
+    root: &Node,
+    key: &ObjectKey,
+    schemas: &Schemas,
+    findings: &mut Vec<Finding>,
+) -> (Option<Object>, Vec<Finding>) {
+    if let Some(metadata) = root.entry("metadata") {
+        findings.extend(validate(&metadata.value, &schemas.metadata, &["metadata"], metadata.key_at));
+    }
+    findings.extend(object_rules::check_keys_of_maps(root, key));
+    if let Some(known) = schemas.find(&key.kind) {
+        findings.extend(validate_root(root, &known.schema));
+    }
+    let (object, left_out) = object_rules::to_object(root, key, schemas);
+    if let Some(object) = &object {
+        if key.kind == Kind::AGENT_RUNTIME {
+            agent::merge(findings, agent::check(object, root));
+            agent::merge(findings, find_unsupported(root));
+        } else if key.kind == Kind::ROLLOUT_ANALYSIS {
+            agent::merge(findings, analysis_template::check(root));
+        } else if key.kind == Kind::PROMPT_PACK {
+            agent::merge(findings, prompt_pack::check(object, root));
+        }
+    }
+    (object, left_out)
+}

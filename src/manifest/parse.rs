@@ -1,0 +1,182 @@
+//! Reads one document as kubectl does, into a tree with positions.
+//!
+//! kubectl reads YAML 1.1 booleans and octal numbers and turns everything into JSON; what differs from it here
+//! is stricter: a key that is there twice is an error, where kubectl silently takes the last.
+
+use serde_saphyr::options::DuplicateKeyPolicy;
+use serde_saphyr::{Spanned, budget, options};
+
+use super::diagnostic::Position;
+use super::node::{Content, Node, Tree, from_spanned, shorten};
+
+/// How many values one file may hold, with every alias written out: what fits in a file of the default
+/// size, two bytes a value.
+const MAX_NODES: usize = 2_000_000;
+
+/// How many values aliases may stand for: far above what people write, far below what hurts.
+const MAX_REPLAYED: usize = 100_000;
+
+/// How much text the values of one file may hold, with every alias written out, in times the size of the largest
+/// file that is read.
+const MAX_EXPANSION: usize = 4;
+
+/// What may still be read from one file. It shrinks with every document, so that many documents cannot do
+/// together what one may not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance {
+    nodes: usize,
+    text_bytes: usize,
+}
+
+impl Allowance {
+    /// The allowance of a file where files may have `max_file_bytes`.
+    pub(super) fn new(max_file_bytes: usize) -> Self {
+        Self { nodes: MAX_NODES, text_bytes: max_file_bytes.saturating_mul(MAX_EXPANSION) }
+    }
+}
+
+/// Why a document, or a key of it, cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Complaint {
+    pub(super) at: Position,
+    pub(super) field: String,
+    pub(super) message: String,
+    pub(super) hint: Option<String>,
+}
+
+/// Reads the document `text`, which begins after `lines_before` lines of the file.
+///
+/// # Errors
+/// If it is not YAML, or takes more than the allowance.
+pub(super) fn parse_document(text: &str, lines_before: u32, allowance: &mut Allowance) -> Result<Node, Complaint> {
+    let options = options! {
+        legacy_octal_numbers: true,
+        with_snippet: false,
+        emit_comments: false,
+        // Found below, all of them, with the document still at hand.
+        duplicate_keys: DuplicateKeyPolicy::PassThrough,
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_REPLAYED },
+        budget: budget! {
+            max_reader_input_bytes: None,
+            max_events: allowance.nodes.saturating_mul(2),
+            max_nodes: allowance.nodes,
+            max_total_scalar_bytes: allowance.text_bytes,
+            max_total_comment_bytes: allowance.text_bytes,
+            // Charts render the same anchors over and over; the limits above bound what they can do.
+            enforce_alias_anchor_ratio: false,
+        },
+    };
+    let tree = serde_saphyr::from_str_with_options::<Spanned<Tree>>(text, options)
+        .map_err(|error| complaint(text, &error, lines_before))?;
+    let mut node = from_spanned(tree);
+    let (nodes, bytes) = node.size();
+    allowance.nodes = allowance.nodes.saturating_sub(nodes);
+    allowance.text_bytes = allowance.text_bytes.saturating_sub(bytes);
+    shift(&mut node, lines_before);
+    Ok(node)
+}
+
+/// The keys that are there twice, and keys that kubectl would read as something else than they look.
+pub(super) fn check_keys(node: &Node) -> (Vec<Complaint>, Vec<Complaint>) {
+    let (mut errors, mut warnings) = (Vec::new(), Vec::new());
+    walk_keys(node, &mut Vec::new(), &mut errors, &mut warnings);
+    (errors, warnings)
+}
+
+fn walk_keys(node: &Node, path: &mut Vec<String>, errors: &mut Vec<Complaint>, warnings: &mut Vec<Complaint>) {
+    match &node.content {
+        Content::Map(entries) => {
+            let mut seen = std::collections::HashMap::with_capacity(entries.len());
+            for entry in entries {
+                path.push(format!("{}{}", if path.is_empty() { "" } else { "." }, entry.key));
+                if let Some(first) = seen.insert(entry.key.as_str(), entry.key_at) {
+                    errors.push(Complaint {
+                        at: entry.key_at,
+                        field: path.concat(),
+                        message: format!("the key `{}` is there twice, first in line {}", entry.key, first.line),
+                        hint: Some("remove one of the two".to_owned()),
+                    });
+                } else if entry.is_converted && entry.key.parse::<bool>().is_ok() {
+                    warnings.push(Complaint {
+                        at: entry.key_at,
+                        field: path.concat(),
+                        message: format!("this key is read as the boolean {}, as kubectl does", entry.key),
+                        hint: Some("write it in quotes".to_owned()),
+                    });
+                }
+                walk_keys(&entry.value, path, errors, warnings);
+                path.pop();
+            }
+        }
+        Content::List(items) => {
+            for (i, item) in items.iter().enumerate() {
+                path.push(format!("[{i}]"));
+                walk_keys(item, path, errors, warnings);
+                path.pop();
+            }
+        }
+        Content::Null | Content::Bool(_) | Content::Number(_) | Content::Text(_) => {}
+    }
+}
+
+fn shift(node: &mut Node, lines: u32) {
+    if lines == 0 {
+        return;
+    }
+    node.at.line += lines;
+    match &mut node.content {
+        Content::List(items) => items.iter_mut().for_each(|item| shift(item, lines)),
+        Content::Map(entries) => {
+            for entry in entries {
+                entry.key_at.line += lines;
+                shift(&mut entry.value, lines);
+            }
+        }
+        Content::Null | Content::Bool(_) | Content::Number(_) | Content::Text(_) => {}
+    }
+}
+
+fn complaint(text: &str, error: &serde_saphyr::Error, lines_before: u32) -> Complaint {
+    use serde_saphyr::Error as E;
+    let error = error.without_snippet();
+    let place = error.location().map_or((1, 1), |location| (location.line(), location.column()));
+    let at = Position {
+        line: u32::try_from(place.0).unwrap_or(u32::MAX).max(1).saturating_add(lines_before),
+        column: u32::try_from(place.1).unwrap_or(u32::MAX).max(1),
+    };
+    let line = usize::try_from(place.0).unwrap_or(1).saturating_sub(1);
+    let source = text.lines().nth(line).unwrap_or_default();
+    let said = error.to_string();
+    let said = said.split(" at line ").next().unwrap_or_default();
+    let (message, hint) = match error {
+        E::Budget { .. }
+        | E::AliasReplayLimitExceeded { .. }
+        | E::AliasExpansionLimitExceeded { .. }
+        | E::AliasReplayStackDepthExceeded { .. }
+        | E::AliasReplayCounterOverflow { .. } => (
+            format!("this document is too large once its aliases are written out ({said})"),
+            Some("split it, or write fewer aliases".to_owned()),
+        ),
+        E::UnknownAnchor { .. } => (
+            "this alias has no anchor in its document".to_owned(),
+            Some("anchors end with their document, at `---`".to_owned()),
+        ),
+        E::RecursiveReferencesRequireWeakTypes { .. } => {
+            ("this alias stands inside the value that it stands for".to_owned(), None)
+        }
+        E::NonFiniteFloat { value, .. } => (
+            format!("{} has no place in JSON", shorten(value)),
+            Some("write it in quotes if it is meant as text".to_owned()),
+        ),
+        _ if source.chars().take_while(|c| c.is_whitespace()).any(|c| c == '\t') => (
+            "YAML is indented with blanks, and this line begins with a tab".to_owned(),
+            Some("replace the tab by blanks".to_owned()),
+        ),
+        _ if source.contains("{{") => (
+            "this is a template, not YAML".to_owned(),
+            Some("Serin reads rendered manifests; a text with {{ in it needs quotes".to_owned()),
+        ),
+        _ => (format!("this is not YAML: {said}"), None),
+    };
+    Complaint { at, field: String::new(), message, hint }
+}

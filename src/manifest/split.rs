@@ -1,0 +1,92 @@
+//! Finds the documents of a file.
+//!
+//! Done before parsing, and not by the YAML reader, so that a document that is broken leaves the others
+//! readable, and so that documents have a number. It is exact: YAML allows `---` and `...` at the beginning of
+//! a line nowhere but between documents, not even inside texts.
+
+/// One document of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Document<'a> {
+    /// Its text, with the `---` line that opens it.
+    pub(super) text: &'a str,
+    /// How many lines of the file come before it.
+    pub(super) lines_before: u32,
+    /// Its number in the file, from 0; empty documents count.
+    pub(super) index: usize,
+}
+
+/// The documents of `text` in order. Comments and directives before the first `---` belong to its document.
+pub(super) fn split(text: &str) -> Vec<Document<'_>> {
+    let mut documents = Vec::new();
+    let mut open = Open::default();
+    let mut offset = 0;
+    let mut number = 0;
+    for line in text.split_inclusive('\n') {
+        if is_marker(line, "---") {
+            if open.has_begun {
+                open.close(text, offset, &mut documents);
+                open = Open { offset, lines_before: number, has_begun: false };
+            }
+            open.has_begun = true;
+        } else if is_marker(line, "...") {
+            if open.has_begun {
+                open.close(text, offset, &mut documents);
+            }
+            open = Open { offset: offset + line.len(), lines_before: number + 1, has_begun: false };
+        } else if !open.has_begun {
+            let first = line.trim_start().chars().next();
+            open.has_begun = first.is_some_and(|c| c != '#') && !line.starts_with('%');
+        }
+        offset += line.len();
+        number += 1;
+    }
+    if open.has_begun {
+        open.close(text, text.len(), &mut documents);
+    }
+    documents
+}
+
+#[derive(Default)]
+struct Open {
+    offset: usize,
+    lines_before: u32,
+    has_begun: bool,
+}
+
+impl Open {
+    fn close<'a>(&self, text: &'a str, end: usize, documents: &mut Vec<Document<'a>>) {
+        let index = documents.len();
+        documents.push(Document { text: &text[self.offset..end], lines_before: self.lines_before, index });
+    }
+}
+
+fn is_marker(line: &str, marker: &str) -> bool {
+    line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(text: &str) -> Vec<(&str, u32)> {
+        split(text).into_iter().map(|document| (document.text, document.lines_before)).collect()
+    }
+
+    #[test]
+    fn documents_are_split_where_yaml_ends_them() {
+        assert_eq!(texts("a: 1\n"), [("a: 1\n", 0)]);
+        assert_eq!(texts("a: 1\n---\nb: 2\n"), [("a: 1\n", 0), ("---\nb: 2\n", 1)]);
+        assert_eq!(texts("a: 1\r\n--- # next\r\nb: 2"), [("a: 1\r\n", 0), ("--- # next\r\nb: 2", 1)]);
+        assert_eq!(texts("---\n---\na: 1\n"), [("---\n", 0), ("---\na: 1\n", 1)]);
+        assert_eq!(texts("a: 1\n...\nb: 2\n...\n"), [("a: 1\n", 0), ("b: 2\n", 2)]);
+        assert_eq!(texts("a: |\n  ---\n  x\n"), [("a: |\n  ---\n  x\n", 0)]);
+        assert_eq!(texts("---x: 1\n"), [("---x: 1\n", 0)]);
+    }
+
+    #[test]
+    fn comments_and_directives_before_a_document_belong_to_it() {
+        assert_eq!(texts("# c\n%YAML 1.2\n\n---\na: 1\n"), [("# c\n%YAML 1.2\n\n---\na: 1\n", 0)]);
+        assert_eq!(texts(""), []);
+        assert_eq!(texts("# only\n\n"), []);
+    }
+}
