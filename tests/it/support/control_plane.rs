@@ -191,7 +191,7 @@ impl ControlPlane {
             // It writes its certificate, which the kubeconfig names, when it starts.
             let config = self.config(User::Admin).await?;
             let client = kube::Client::try_from(config).ok()?;
-            let ready = kube::core::Request::new("/readyz").get("", &kube::api::GetParams::default()).ok()?;
+            let ready = kube::core::Request::new("").get("readyz", &kube::api::GetParams::default()).ok()?;
             client.request_text(ready).await.ok()
         })
         .await;

@@ -1,1 +1,0 @@
-//! A real API server.

@@ -1,0 +1,174 @@
+//! One watched kind in one scope: its objects, how far the watch has come, and who is told of changes.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::sync::{broadcast, watch};
+
+use super::settings::Watched;
+use super::store::Store;
+use crate::cluster::ClusterError;
+use crate::ids::Uid;
+use crate::object::{Kind, Object, ObjectKey};
+
+/// How far a watch has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchState {
+    /// The first list has not come back yet.
+    Starting,
+    /// The server does not serve the kind; it is looked for again from time to time.
+    NotServed,
+    /// The objects are known. They are kept, and reads answered, also while the server cannot be reached.
+    Listed,
+    /// They were never listed, for this reason; it is tried again.
+    Failing(ClusterError),
+}
+
+/// The objects of one watch.
+pub(super) struct Shelf {
+    watched: Watched,
+    namespace: Option<String>,
+    store: RwLock<Store>,
+    state: watch::Sender<WatchState>,
+    changes: broadcast::Sender<ObjectKey>,
+}
+
+impl Shelf {
+    pub(super) fn new(watched: &Watched, namespace: Option<String>, changes: broadcast::Sender<ObjectKey>) -> Self {
+        Self {
+            watched: watched.clone(),
+            namespace,
+            store: RwLock::default(),
+            state: watch::Sender::new(WatchState::Starting),
+            changes,
+        }
+    }
+
+    pub(super) fn kind(&self) -> &Kind {
+        &self.watched.kind
+    }
+
+    pub(super) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    pub(super) fn selector(&self) -> Option<String> {
+        self.watched.selector()
+    }
+
+    pub(super) fn state(&self) -> WatchState {
+        self.state.borrow().clone()
+    }
+
+    /// Waits until the objects are known or the kind is known not to be served.
+    pub(super) async fn settled(&self) {
+        let settled = |state: &WatchState| matches!(state, WatchState::Listed | WatchState::NotServed);
+        let mut state = self.state.subscribe();
+        state.wait_for(settled).await.expect("the sender lives as long as this shelf");
+    }
+
+    pub(super) async fn get(&self, key: &ObjectKey, patience: Duration) -> Result<Option<Arc<Object>>, ClusterError> {
+        self.readable(patience).await?;
+        Ok(self.read(|store| store.get(key).cloned()))
+    }
+
+    pub(super) async fn list(
+        &self,
+        namespace: Option<&str>,
+        patience: Duration,
+    ) -> Result<Vec<Arc<Object>>, ClusterError> {
+        self.readable(patience).await?;
+        let wanted = |object: &&Arc<Object>| namespace.is_none_or(|namespace| object.namespace() == namespace);
+        Ok(self.read(|store| store.iter().filter(wanted).cloned().collect()))
+    }
+
+    pub(super) fn keys(&self) -> Vec<ObjectKey> {
+        self.read(|store| store.iter().map(|object| object.key()).collect())
+    }
+
+    /// The answer of a write.
+    pub(super) fn wrote(&self, object: Arc<Object>) {
+        let selected = self.watched.selects(&object);
+        self.change(|store| store.wrote(object, selected));
+    }
+
+    /// The answer of a deletion.
+    pub(super) fn removed(&self, key: &ObjectKey, uid: &Uid) {
+        self.change(|store| store.removed(key, uid));
+    }
+
+    /// A list by the watch.
+    pub(super) fn listed(&self, objects: Vec<Object>, version: Option<u64>) {
+        self.change(|store| store.replace(objects, version));
+        self.set_state(WatchState::Listed);
+    }
+
+    /// An object told by the watch.
+    pub(super) fn saw(&self, object: Object) {
+        self.change(|store| store.saw(object));
+    }
+
+    /// A deletion told by the watch.
+    pub(super) fn saw_deletion(&self, object: &Object) {
+        self.change(|store| store.saw_deletion(object));
+    }
+
+    /// The watch has told everything up to `version`.
+    pub(super) fn advance(&self, version: Option<u64>) {
+        self.change(|store| {
+            store.advance(version);
+            None
+        });
+    }
+
+    /// The server does not serve the kind, or does not any more.
+    pub(super) fn not_served(&self) {
+        self.change(Store::clear);
+        self.set_state(WatchState::NotServed);
+    }
+
+    /// A list or watch failed. What was listed stays.
+    pub(super) fn failing(&self, error: &ClusterError) {
+        if !matches!(*self.state.borrow(), WatchState::Listed) {
+            self.set_state(WatchState::Failing(error.clone()));
+        }
+    }
+
+    async fn readable(&self, patience: Duration) -> Result<(), ClusterError> {
+        let mut state = self.state.subscribe();
+        let known = state.wait_for(|state| *state != WatchState::Starting);
+        let state = match tokio::time::timeout(patience, known).await {
+            Ok(state) => state.expect("the sender lives as long as this shelf").clone(),
+            Err(_) => WatchState::Starting,
+        };
+        match state {
+            WatchState::Listed => Ok(()),
+            WatchState::NotServed => Err(ClusterError::NotServed { kind: self.watched.kind.clone() }),
+            WatchState::Failing(error) => Err(error),
+            WatchState::Starting => {
+                Err(ClusterError::Unavailable { why: format!("{} is not listed yet", self.watched.kind) })
+            }
+        }
+    }
+
+    fn set_state(&self, state: WatchState) {
+        self.state.send_if_modified(|current| {
+            let is_news = *current != state;
+            *current = state;
+            is_news
+        });
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&Store) -> T) -> T {
+        // No code that holds the lock panics between two states.
+        look(&self.store.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn change<C: IntoIterator<Item = ObjectKey>>(&self, change: impl FnOnce(&mut Store) -> C) {
+        let changed = change(&mut self.store.write().unwrap_or_else(PoisonError::into_inner));
+        for key in changed {
+            // Nobody may be listening.
+            let _listeners = self.changes.send(key);
+        }
+    }
+}
