@@ -5,6 +5,7 @@
 //! watch brought anyway.
 
 mod difference;
+mod extract;
 mod fields;
 mod plan;
 mod schema;
@@ -15,6 +16,7 @@ mod difference_tests;
 mod plan_tests;
 
 pub use difference::{Difference, FieldChange, difference};
+pub use extract::owned;
 pub use fields::{FieldSet, PathElement};
 pub use plan::{Prune, Refusal, SyncPlan, plan_sync, tracking_id};
 pub use schema::{Form, Shape, canonical_json, item_key};

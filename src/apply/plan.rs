@@ -57,16 +57,18 @@ pub struct SyncPlan {
 ///
 /// `desired` are its valid objects, `held` those that are in git but cannot be read or are invalid: they
 /// keep their live state. `live` are the live objects of all kinds that sources hold.
-pub fn plan_sync(
-    desired: &BTreeMap<ObjectKey, Object>,
+pub fn plan_sync<'a>(
+    desired: impl IntoIterator<Item = (&'a ObjectKey, &'a Object)>,
     held: &BTreeSet<ObjectKey>,
-    prune: Prune,
+    prune: &Prune,
     live: &[Arc<Object>],
     source: &SourceName,
 ) -> SyncPlan {
     let live: BTreeMap<ObjectKey, &Arc<Object>> = live.iter().map(|object| (object.key(), object)).collect();
+    let desired: BTreeMap<&ObjectKey, &Object> = desired.into_iter().collect();
     let mut plan = SyncPlan::default();
-    let mut wanted: Vec<(&ObjectKey, &Object)> = desired.iter().filter(|(key, _)| !held.contains(key)).collect();
+    let mut wanted: Vec<(&ObjectKey, &Object)> =
+        desired.iter().map(|(key, object)| (*key, *object)).filter(|(key, _)| !held.contains(key)).collect();
     wanted.sort_by_key(|(key, _)| rank(&key.kind));
     for (key, object) in wanted {
         let live = live.get(key).map(|live| live.as_ref());

@@ -42,7 +42,7 @@ fn plan_with(prune: Prune, desired: Vec<Object>, held: &[ObjectKey], live: Vec<O
     let desired: BTreeMap<_, _> = desired.into_iter().map(|object| (object.key(), object)).collect();
     let held: BTreeSet<_> = held.iter().cloned().collect();
     let live: Vec<_> = live.into_iter().map(Arc::new).collect();
-    plan_sync(&desired, &held, prune, &live, &source())
+    plan_sync(&desired, &held, &prune, &live, &source())
 }
 
 #[test]

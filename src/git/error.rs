@@ -129,11 +129,7 @@ mod tests {
     #[test]
     fn http_answers_are_told_apart() {
         let status = |n: u16| {
-            kind_of(&error(
-                ErrorCode::GenericError,
-                ErrorClass::Http,
-                &format!("unexpected http status code: {n}"),
-            ))
+            kind_of(&error(ErrorCode::GenericError, ErrorClass::Http, &format!("unexpected http status code: {n}")))
         };
         assert_eq!(status(401), RemoteKind::Unauthorized);
         assert_eq!(status(403), RemoteKind::Unauthorized);
@@ -143,7 +139,8 @@ mod tests {
 
     #[test]
     fn a_refused_connection_is_unreachable_and_a_full_disk_is_not() {
-        let refused = error(ErrorCode::GenericError, ErrorClass::Os, "failed to connect to localhost: Connection refused");
+        let refused =
+            error(ErrorCode::GenericError, ErrorClass::Os, "failed to connect to localhost: Connection refused");
         assert_eq!(kind_of(&refused), RemoteKind::Unreachable);
         let full = error(ErrorCode::GenericError, ErrorClass::Os, "failed to write chunk: No space left on device");
         assert_eq!(kind_of(&full), RemoteKind::Local);

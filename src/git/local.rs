@@ -102,9 +102,11 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// The branch is not at the parent. An earlier attempt of these very commits may be why.
 fn elsewhere(target: &Repository, now: Option<Oid>, ids: Vec<Oid>) -> Landing {
-    let ours = ids.last().copied().zip(now).is_some_and(|(new, now)| {
-        new == now || target.graph_descendant_of(now, new).unwrap_or(false)
-    });
+    let ours = ids
+        .last()
+        .copied()
+        .zip(now)
+        .is_some_and(|(new, now)| new == now || target.graph_descendant_of(now, new).unwrap_or(false));
     if ours { Landing::Published(ids) } else { Landing::Moved(now) }
 }
 
@@ -135,9 +137,10 @@ fn push_hook(target: &Repository) -> Option<PathBuf> {
         Some(folder) => target.workdir().unwrap_or(target.path()).join(folder),
         None => target.commondir().join("hooks"),
     };
-    PUSH_HOOKS.iter().map(|name| hooks.join(name)).find(|hook| {
-        fs::metadata(hook).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-    })
+    PUSH_HOOKS
+        .iter()
+        .map(|name| hooks.join(name))
+        .find(|hook| fs::metadata(hook).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0))
 }
 
 const PUSH_HOOKS: [&str; 7] = [

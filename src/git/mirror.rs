@@ -239,11 +239,15 @@ impl Inner {
         {
             return Ok(mirror);
         }
-        let empty = fs::read_dir(&self.folder).map_or_else(|e| e.kind() == io::ErrorKind::NotFound, |mut d| d.next().is_none());
+        let empty =
+            fs::read_dir(&self.folder).map_or_else(|e| e.kind() == io::ErrorKind::NotFound, |mut d| d.next().is_none());
         if marked.is_none() && !empty {
             return Err(Failure::Known(error::mirror_error(
                 &self.address,
-                &format!("the folder {} holds something that is not a mirror; it was not touched", self.folder.display()),
+                &format!(
+                    "the folder {} holds something that is not a mirror; it was not touched",
+                    self.folder.display()
+                ),
             )));
         }
         self.make()
@@ -420,7 +424,8 @@ fn is_sound(mirror: &git2::Repository) -> bool {
     let whole = |found: &git2::Reference<'_>| {
         found.target().is_some_and(|id| mirror.find_commit(id).and_then(|commit| commit.tree()).is_ok())
     };
-    let refs = mirror.references_glob("refs/serin/*").map(|mut found| found.all(|found| found.is_ok_and(|r| whole(&r))));
+    let refs =
+        mirror.references_glob("refs/serin/*").map(|mut found| found.all(|found| found.is_ok_and(|r| whole(&r))));
     mirror.find_reference("HEAD").is_ok() && refs.is_ok_and(|sound| sound)
 }
 

@@ -50,8 +50,8 @@ pub(super) fn publish(
             let ask = || -> Result<Position, Failure> {
                 let found = transport::fetch(mirror, url, address, &[branch], stop)?.get(branch).copied();
                 // The objects are here now, so a rival's commit on top of ours is told from one beside it.
-                let contains_new = found
-                    .is_some_and(|found| found == new || mirror.graph_descendant_of(found, new).unwrap_or(false));
+                let contains_new =
+                    found.is_some_and(|found| found == new || mirror.graph_descendant_of(found, new).unwrap_or(false));
                 Ok(Position { found, contains_new })
             };
             let settled = settle(answer, parent, new, ask).map_err(|broken| broken.into_failure(address))?;
@@ -86,9 +86,7 @@ impl Unsettled {
         match error::remote_error(address, &self.0) {
             // It was reached a moment ago, and nobody can say whether the push arrived: not a fault of this
             // machine, and not a missing repository either.
-            RepositoryError::Mirror { address, why } => {
-                Failure::Known(RepositoryError::Unreachable { address, why })
-            }
+            RepositoryError::Mirror { address, why } => Failure::Known(RepositoryError::Unreachable { address, why }),
             error => Failure::Known(error),
         }
     }

@@ -65,11 +65,7 @@ pub(super) fn files(
 }
 
 /// The contents of blobs in the order asked for; `None` for those above `limit` bytes.
-pub(super) fn contents(
-    repo: &Repository,
-    blobs: &[BlobId],
-    limit: u64,
-) -> Result<Vec<Option<Arc<[u8]>>>, ReadFailure> {
+pub(super) fn contents(repo: &Repository, blobs: &[BlobId], limit: u64) -> Result<Vec<Option<Arc<[u8]>>>, ReadFailure> {
     let odb = repo.odb()?;
     blobs
         .iter()
@@ -115,7 +111,8 @@ fn walk(
 fn missing_folder(repo: &Repository, root: &Tree<'_>, folder: &str) -> ReadFailure {
     let mut tree = root.clone();
     for part in folder.split('/') {
-        let Some(id) = tree.get_name(part).filter(|entry| entry.kind() == Some(ObjectType::Tree)).map(|e| e.id()) else {
+        let Some(id) = tree.get_name(part).filter(|entry| entry.kind() == Some(ObjectType::Tree)).map(|e| e.id())
+        else {
             return ReadFailure::NoFolder;
         };
         tree = match repo.find_tree(id) {

@@ -12,7 +12,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use git2::{AutotagOption, Cred, ErrorClass, ErrorCode, FetchOptions, Oid, ProxyOptions, PushOptions, RemoteCallbacks, RemoteRedirect};
+use git2::{
+    AutotagOption, Cred, ErrorClass, ErrorCode, FetchOptions, Oid, ProxyOptions, PushOptions, RemoteCallbacks,
+    RemoteRedirect,
+};
 
 use super::RepositoryError;
 use super::error::Failure;
@@ -54,11 +57,7 @@ impl Default for NetworkLimits {
     /// 10 s, 60 s, 15 min: a host that is gone is noticed at once, a slow hook is waited for, and a clone of
     /// a gigabyte over 10 Mbit/s (14 min) still gets through.
     fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(10),
-            silence: Duration::from_secs(60),
-            total: Duration::from_secs(15 * 60),
-        }
+        Self { connect: Duration::from_secs(10), silence: Duration::from_secs(60), total: Duration::from_secs(15 * 60) }
     }
 }
 
@@ -106,7 +105,9 @@ impl Address {
     pub(super) fn parse(text: &str, credentials: Option<Credentials>) -> Result<Self, RepositoryError> {
         let (scheme, rest) = match text.split_once("://") {
             Some((scheme, rest)) => (scheme.to_ascii_lowercase(), rest),
-            None if looks_like_scp(text) => return Err(unsupported(text.split_once('@').map_or(text, |(_, host)| host), "ssh")),
+            None if looks_like_scp(text) => {
+                return Err(unsupported(text.split_once('@').map_or(text, |(_, host)| host), "ssh"));
+            }
             None => return Self::local(Path::new(text)),
         };
         if scheme == "file" {
@@ -277,8 +278,9 @@ pub(super) fn push(
     });
     let mut options = PushOptions::new();
     options.remote_callbacks(callbacks).proxy_options(proxy()).follow_redirects(RemoteRedirect::None);
-    let pushed =
-        mirror.remote_anonymous(url).and_then(|mut remote| remote.push(&[format!("{new}:{branch}")], Some(&mut options)));
+    let pushed = mirror
+        .remote_anonymous(url)
+        .and_then(|mut remote| remote.push(&[format!("{new}:{branch}")], Some(&mut options)));
     drop(options);
 
     if let Some(at) = found.into_inner() {

@@ -1,1 +1,251 @@
-//! The shell: observes, lets the pure modules decide, performs what they say. Decides nothing.
+//! The shell: observes, lets the pure modules decide, performs what they say. It decides nothing.
+//!
+//! [`Core`] has one pass for each kind of [`Key`], and no thread, timer or channel of its own: whoever drives it says
+//! which key is next. The daemon drives it from watches and timers ([`daemon`]), the fault search from a seed, on
+//! simulated parts and a simulated clock. What a pass leaves in memory is a cache or a courtesy; what matters is in git or
+//! in the cluster, so a `Core` may be dropped between any two calls and made anew.
+
+mod agent;
+pub mod daemon;
+mod observe;
+mod publish;
+pub mod queue;
+pub mod source;
+mod status;
+mod sync;
+mod wake;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::clock::Clock;
+use crate::cluster::{Cluster, ClusterError};
+use crate::git::RepositoryError;
+use crate::ids::{AgentKey, BranchName, ClusterName, SourceName};
+use crate::object::{Kind, ObjectKey};
+use crate::reconcile::source::Source;
+use crate::reconcile::status::AgentMemory;
+use crate::telemetry::{Metrics, PassKind};
+use crate::workload::WorkloadSettings;
+
+/// What a pass is about. One key is never worked on twice at the same time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// Ask the remote of a source, and load what is new.
+    Fetch(SourceName),
+    /// Make the cluster what a source says, all but the agents.
+    Sync(SourceName),
+    /// One object of git that is not an agent: drift.
+    Object(ObjectKey),
+    /// One agent: its manifest, its rollout.
+    Agent(AgentKey),
+    /// Bring decisions to the branch of a source.
+    Publish(SourceName),
+    /// Bring status to the status branch of a source.
+    Status(SourceName),
+}
+
+impl Key {
+    /// What kind of pass it is, for metrics.
+    pub fn kind(&self) -> PassKind {
+        match self {
+            Self::Fetch(_) | Self::Sync(_) | Self::Object(_) => PassKind::Source,
+            Self::Agent(_) => PassKind::Agent,
+            Self::Publish(_) => PassKind::Publish,
+            Self::Status(_) => PassKind::Status,
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fetch(source) => write!(f, "fetch {source}"),
+            Self::Sync(source) => write!(f, "sync {source}"),
+            Self::Publish(source) => write!(f, "publish {source}"),
+            Self::Status(source) => write!(f, "status {source}"),
+            Self::Object(key) => write!(f, "{key}"),
+            Self::Agent(agent) => write!(f, "agent {agent}"),
+        }
+    }
+}
+
+/// What follows from a pass.
+#[must_use]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Next {
+    /// Keys to look at now.
+    pub now: Vec<Key>,
+    /// Keys to look at later.
+    pub later: Vec<(Key, Timestamp)>,
+}
+
+/// Why a pass did not come to its end. It is tried again, later each time.
+#[derive(Debug, thiserror::Error)]
+pub enum PassError {
+    /// The cluster.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// The repository.
+    #[error(transparent)]
+    Repository(#[from] RepositoryError),
+    /// The git server does not take what is written to a branch.
+    #[error("the push to {branch} is refused: {why}")]
+    Refused {
+        /// The branch.
+        branch: BranchName,
+        /// The server's words.
+        why: String,
+    },
+    /// A decision could not be taken back because it is being pushed: the answer of git comes first.
+    #[error("the decision about {0} is being pushed")]
+    Pushing(AgentKey),
+}
+
+impl PassError {
+    /// A bounded name for metric labels.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Cluster(error) => error.kind(),
+            Self::Repository(error) => error.kind(),
+            Self::Refused { .. } => "refused",
+            Self::Pushing(_) => "pushing",
+        }
+    }
+
+    /// How long the other side asks to wait.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Cluster(ClusterError::TooManyRequests { retry_after }) => *retry_after,
+            Self::Cluster(_) | Self::Repository(_) | Self::Refused { .. } | Self::Pushing(_) => None,
+        }
+    }
+}
+
+/// What the shell is told once.
+pub struct CoreOptions {
+    /// The name of this cluster.
+    pub cluster_name: ClusterName,
+    /// Images and other settings of the workloads.
+    pub workload: Arc<WorkloadSettings>,
+}
+
+/// The shell without its drivers.
+pub struct Core {
+    options: CoreOptions,
+    cluster: Arc<dyn Cluster>,
+    clock: Arc<dyn Clock>,
+    sources: BTreeMap<SourceName, Arc<Source>>,
+    metrics: Arc<Metrics>,
+    agents: Mutex<BTreeMap<AgentKey, AgentMemory>>,
+    published: Mutex<BTreeMap<SourceName, status::Published>>,
+}
+
+impl Core {
+    /// A shell around a cluster and some sources.
+    pub fn new(
+        options: CoreOptions,
+        cluster: Arc<dyn Cluster>,
+        clock: Arc<dyn Clock>,
+        sources: Vec<Arc<Source>>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let sources = sources.into_iter().map(|source| (source.options.name.clone(), source)).collect();
+        Self { options, cluster, clock, sources, metrics, agents: Mutex::default(), published: Mutex::default() }
+    }
+
+    /// Does one pass.
+    ///
+    /// # Errors
+    /// The first thing that could not be read or done. Nothing is left half-decided: the same key again goes on.
+    pub async fn run(&self, key: &Key) -> Result<Next, PassError> {
+        match key {
+            Key::Fetch(name) => match self.sources.get(name) {
+                Some(source) => self.fetch(source).await,
+                None => Ok(Next::default()),
+            },
+            Key::Sync(name) => match self.sources.get(name) {
+                Some(source) => self.sync(source).await,
+                None => Ok(Next::default()),
+            },
+            Key::Object(object) => self.sync_object(object).await,
+            Key::Agent(agent) => self.agent(agent).await,
+            Key::Publish(name) => match self.sources.get(name) {
+                Some(source) => self.publish(source).await,
+                None => Ok(Next::default()),
+            },
+            Key::Status(name) => match self.sources.get(name) {
+                Some(source) => self.publish_status(source).await,
+                None => Ok(Next::default()),
+            },
+        }
+    }
+
+    /// The keys to look at because an object of the cluster changed.
+    ///
+    /// # Errors
+    /// If the agents cannot be listed.
+    pub async fn touched_by(&self, changed: &ObjectKey) -> Result<Vec<Key>, PassError> {
+        if changed.kind == Kind::AGENT_RUNTIME {
+            let agents = wake::agents_touched(changed, &[], None);
+            return Ok(agents.into_iter().map(Key::Agent).collect());
+        }
+        let is_pack = changed.kind == Kind::PROMPT_PACK;
+        let is_shared = is_pack || changed.kind == Kind::PROVIDER || changed.kind == Kind::TOOL_REGISTRY;
+        let agents = if is_shared { self.list(&Kind::AGENT_RUNTIME, None).await? } else { Vec::new() };
+        let pack = if is_pack { self.cluster.get(changed).await? } else { None };
+        let pack = pack.as_ref().and_then(|pack| pack.text("/spec/packName"));
+        let mut keys: Vec<Key> = wake::agents_touched(changed, &agents, pack).into_iter().map(Key::Agent).collect();
+        if self
+            .sources
+            .values()
+            .any(|source| source.loaded().is_some_and(|loaded| loaded.desired.objects.contains_key(changed)))
+        {
+            keys.push(Key::Object(changed.clone()));
+        }
+        Ok(keys)
+    }
+
+    /// The keys to begin with.
+    ///
+    /// # Errors
+    /// If the agents cannot be listed.
+    pub async fn first_keys(&self) -> Result<Vec<Key>, PassError> {
+        let mut keys: Vec<Key> = self.sources.keys().cloned().map(Key::Fetch).collect();
+        let agents = self.list(&Kind::AGENT_RUNTIME, None).await?;
+        keys.extend(agents.iter().map(|agent| Key::Agent(AgentKey::new(agent.namespace(), agent.name()))));
+        Ok(keys)
+    }
+
+    /// The sources.
+    pub fn sources(&self) -> impl Iterator<Item = &Arc<Source>> {
+        self.sources.values()
+    }
+
+    /// All objects of a kind; none where the cluster does not serve it.
+    async fn list(&self, kind: &Kind, namespace: Option<&str>) -> Result<Vec<Arc<crate::object::Object>>, PassError> {
+        match self.cluster.list(kind, namespace).await {
+            Err(ClusterError::NotServed { .. }) => Ok(Vec::new()),
+            other => Ok(other?),
+        }
+    }
+
+    fn agents(&self) -> MutexGuard<'_, BTreeMap<AgentKey, AgentMemory>> {
+        // A pass that panicked may have held the lock; what is in it is a courtesy, never a decision.
+        self.agents.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// When to ask a remote again: the interval, up to a tenth longer or shorter, so that many daemons do not ask together.
+/// Spread by the time itself: no randomness is needed for that.
+fn jittered(now: Timestamp, interval: SignedDuration) -> Timestamp {
+    let spread = i32::try_from(interval.as_millis() / 5).unwrap_or(i32::MAX).max(1);
+    let offset = i32::try_from(now.as_nanosecond() / 1_000 % i128::from(spread)).unwrap_or(0);
+    let wait =
+        interval - SignedDuration::from_millis(i64::from(spread / 2)) + SignedDuration::from_millis(i64::from(offset));
+    now.saturating_add(wait).unwrap_or(Timestamp::MAX)
+}

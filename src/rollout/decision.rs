@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ids::{AgentKey, RolloutId};
@@ -50,13 +51,16 @@ impl Outcome {
 }
 
 /// Why a rollout was rolled back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum RollbackReason {
     /// The candidate's pods did not become available, or stopped being so, for longer than the progress
     /// deadline.
     PodUnhealthy,
     /// The candidate was removed from the manifest, or edited to match the spec.
     Withdrawn,
+    /// Another candidate took its place in the manifest.
+    Superseded,
     /// The commit that promoted it was reverted.
     PromotionReverted,
 }
@@ -67,6 +71,7 @@ impl RollbackReason {
         match self {
             Self::PodUnhealthy => "pod_unhealthy",
             Self::Withdrawn => "withdrawn",
+            Self::Superseded => "superseded",
             Self::PromotionReverted => "promotion_reverted",
         }
     }
@@ -76,7 +81,8 @@ impl fmt::Display for RollbackReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::PodUnhealthy => "pod unhealthy",
-            Self::Withdrawn => "the candidate was withdrawn in git",
+            Self::Withdrawn => "the candidate was withdrawn",
+            Self::Superseded => "another candidate took its place",
             Self::PromotionReverted => "its promotion was reverted",
         })
     }

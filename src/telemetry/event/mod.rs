@@ -16,7 +16,7 @@ pub use publish::{
     RollbackPublished, StatusNotPublished, StatusPublished,
 };
 pub use rollout::{
-    AgentForgotten, AnalysisCompleted, CandidateRejected, PromotionDecided, RolledBack, RolloutIdle, RolloutPromoted,
-    RolloutStarted, RolloutWaiting, StepCompleted, StepEntered, WeightDelivered,
+    AgentForgotten, AnalysisCompleted, CandidateRejected, EventLost, PromotionDecided, RolledBack, RolloutIdle,
+    RolloutPromoted, RolloutStarted, RolloutWaiting, StepCompleted, StepEntered, WeightDelivered,
 };
 pub use source::{ApplyRefused, ManifestProblems, ManifestsRead, ObjectApplied, SourceFetchFailed, SourceFetched};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tracing::{debug, info, warn};
 
+use crate::cluster::ClusterError;
 use crate::ids::{AgentKey, RolloutId, Weight};
 use crate::rollout::RollbackReason;
 use crate::telemetry::{Metrics, StepType};
@@ -243,5 +244,21 @@ impl AgentForgotten<'_> {
     pub fn emit(self, metrics: &Metrics) {
         metrics.rollout.forget(self.agent);
         info!(agent = %self.agent, "the agent is gone");
+    }
+}
+
+/// An event could not be recorded. The rollout goes on without it.
+pub struct EventLost<'a> {
+    /// The agent.
+    pub agent: &'a AgentKey,
+    /// Why.
+    pub error: &'a ClusterError,
+}
+
+impl EventLost<'_> {
+    /// Logs it.
+    pub fn emit(self, _: &Metrics) {
+        let Self { agent, error } = self;
+        warn!(%agent, %error, "an event could not be recorded");
     }
 }

@@ -1,0 +1,144 @@
+//! One pass for one agent: its manifest, what is observed, the verdict, its effects, in this order.
+
+use std::sync::Arc;
+
+use crate::api::names;
+use crate::cluster::ClusterError;
+use crate::ids::AgentKey;
+use crate::object::{Object, ObjectKey};
+use crate::reconcile::source::{Loaded, Retraction, Source};
+use crate::reconcile::{Core, Key, Next, PassError};
+use crate::rollout::{Effect, GitView, Origin, Publish, Report, Verdict, evaluate};
+use crate::telemetry::event;
+
+impl Core {
+    /// Syncs the agent's manifest, evaluates its rollout and performs what follows.
+    pub(super) async fn agent(&self, agent: &AgentKey) -> Result<Next, PassError> {
+        let source = self.source_of(agent);
+        let is_synced = match &source {
+            Some((source, loaded)) => self.sync_agent(source, loaded, agent).await?,
+            None => false,
+        };
+        let live = match self.cluster.get(&ObjectKey::agent(agent)).await {
+            Err(ClusterError::NotServed { .. }) => None,
+            other => other?,
+        };
+        let Some(live) = live else {
+            return Ok(Next { now: Vec::new(), later: self.forget(agent).into_iter().collect() });
+        };
+        let origin = self.origin(agent, &live, source.as_ref(), is_synced).await?;
+        let world = self.observe(agent, live, origin).await?;
+        let verdict = evaluate(&world, self.clock.now());
+        let source = source.as_ref().map(|(source, _)| source);
+        if verdict.decision.is_none() {
+            // A decision that is no longer due is taken back before anything happens because it is not. If its push has
+            // begun meanwhile, the engine must know before it answers.
+            let is_known = matches!(&world.origin, Origin::Git(GitView { publish: Publish::Pushing { .. }, .. }));
+            if source.is_some_and(|source| source.retract(agent) == Retraction::TooLate) && !is_known {
+                return Err(PassError::Pushing(agent.clone()));
+            }
+        }
+        self.perform_verdict(agent, &world.origin, source, verdict).await
+    }
+
+    /// Makes the agent what git says. `false`: it is not (held in git, refused, being deleted).
+    async fn sync_agent(&self, source: &Source, loaded: &Loaded, agent: &AgentKey) -> Result<bool, PassError> {
+        let key = ObjectKey::agent(agent);
+        let plan = self.plan_one(source, loaded, &key).await?;
+        let mut is_synced = loaded.manifest(agent).is_some() && plan.refused.is_empty() && plan.terminating.is_empty();
+        for apply in &plan.applies {
+            is_synced &= self.apply_manifest(source, loaded, apply).await?;
+        }
+        Ok(is_synced)
+    }
+
+    async fn origin(
+        &self,
+        agent: &AgentKey,
+        live: &Object,
+        source: Option<&(Arc<Source>, Arc<Loaded>)>,
+        is_synced: bool,
+    ) -> Result<Origin, PassError> {
+        let Some((source, loaded)) = source else {
+            // Its source was not looked at yet, or has just dropped it: either way it is not for a person to decide.
+            let label = live
+                .label(names::SOURCE_LABEL)
+                .and_then(|label| self.sources.values().find(|source| source.options.name.as_str() == label));
+            return Ok(label.map_or(Origin::ByHand, |source| {
+                Origin::Git(GitView {
+                    source: source.options.name.clone(),
+                    synced: None,
+                    contains: std::collections::BTreeSet::new(),
+                    manifest: None,
+                    publish: source.publish_state(agent),
+                })
+            }));
+        };
+        let synced = is_synced.then(|| loaded.commit.clone());
+        let mut contains = std::collections::BTreeSet::new();
+        if let Some(tip) = &synced {
+            let record = crate::rollout::Record::parse(live.annotation(names::RECORD_ANNOTATION));
+            for commit in record.rejected.iter().filter_map(|entry| entry.cleared_by.as_ref()) {
+                if source.repository.contains(tip, commit).await? {
+                    contains.insert(commit.clone());
+                }
+            }
+        }
+        Ok(Origin::Git(GitView {
+            source: source.options.name.clone(),
+            synced,
+            contains,
+            manifest: loaded.manifest(agent).cloned().map(Arc::new),
+            publish: source.publish_state(agent),
+        }))
+    }
+
+    async fn perform_verdict(
+        &self,
+        agent: &AgentKey,
+        origin: &Origin,
+        source: Option<&Arc<Source>>,
+        verdict: Verdict,
+    ) -> Result<Next, PassError> {
+        for effect in &verdict.effects {
+            self.perform_effect(agent, effect, &verdict.report).await?;
+        }
+        let mut next = Next::default();
+        next.later.extend(verdict.wake_at.map(|at| (Key::Agent(agent.clone()), at)));
+        if let (Some(decision), Some(source)) = (&verdict.decision, source)
+            && source.options.branch.is_some()
+        {
+            source.post(decision);
+            next.now.push(Key::Publish(source.options.name.clone()));
+        }
+        if let Some(live) = self.cluster.get(&ObjectKey::agent(agent)).await? {
+            let commit = match origin {
+                Origin::Git(git) => git.synced.as_ref(),
+                Origin::ByHand => None,
+            };
+            next.later.extend(self.remember(agent, source.map(AsRef::as_ref), commit, &live, &verdict));
+        }
+        Ok(next)
+    }
+
+    /// Does one thing. Nothing is decided here.
+    async fn perform_effect(&self, agent: &AgentKey, effect: &Effect, report: &Report) -> Result<(), PassError> {
+        match effect {
+            Effect::Apply(apply) => {
+                self.cluster.apply(apply).await?;
+            }
+            Effect::Delete(key, uid) => self.cluster.delete(key, uid).await?,
+            Effect::Patch(patch) => {
+                self.cluster.patch(patch).await?;
+            }
+            // People are told if possible; a rollout does not depend on it.
+            Effect::Event(record) => {
+                if let Err(error) = self.cluster.record(record).await {
+                    event::EventLost { agent, error: &error }.emit(&self.metrics);
+                }
+            }
+            Effect::Fact(fact) => self.tell(agent, fact, report),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,227 @@
+//! Drives the [`Core`]: watches, timers and signals become keys, workers take them, failures come back later.
+//!
+//! A panic in one pass ends that pass and nothing else: it is counted, said, and the key is tried again like after any
+//! other failure.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use jiff::Timestamp;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use crate::clock::Clock;
+use crate::cluster::Cluster;
+use crate::reconcile::queue::WorkQueue;
+use crate::reconcile::{Core, Key, Next, PassError};
+use crate::telemetry::{Chain, Metrics, event};
+
+/// The first wait after a failed pass; doubled with each failure in a row.
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+
+/// The longest wait after a failed pass. Short enough that an API server or a git server that is back is noticed while
+/// somebody watches.
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
+
+/// How often everything is looked at without a reason, against wake-ups that were lost in spite of everything. It reads
+/// only what is in memory.
+const RESYNC: Duration = Duration::from_secs(600);
+
+/// A running core.
+pub struct Daemon {
+    core: Arc<Core>,
+    cluster: Arc<dyn Cluster>,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    queue: Mutex<Queue>,
+    wakeup: Notify,
+}
+
+#[derive(Default)]
+struct Queue {
+    keys: WorkQueue<Key>,
+    failures: BTreeMap<Key, u32>,
+    is_stopping: bool,
+}
+
+impl Daemon {
+    /// A daemon that does nothing yet.
+    pub fn new(core: Core, cluster: Arc<dyn Cluster>, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Arc<Self> {
+        let core = Arc::new(core);
+        Arc::new(Self { core, cluster, clock, metrics, queue: Mutex::default(), wakeup: Notify::new() })
+    }
+
+    /// The core that it drives.
+    pub fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// Wants a key to be looked at.
+    pub fn wake(&self, key: Key) {
+        self.queue().keys.wake(key);
+        self.wakeup.notify_one();
+    }
+
+    /// Asks all remotes at once: what a hook or a SIGHUP means.
+    pub fn fetch_all(&self) {
+        for source in self.core.sources() {
+            self.wake(Key::Fetch(source.options.name.clone()));
+        }
+    }
+
+    /// Runs until `stop` says so, then lets the passes under way come to their end.
+    pub async fn run(self: &Arc<Self>, workers: usize, stop: impl Future<Output = ()>) {
+        let mut feeds = JoinSet::new();
+        feeds.spawn(Arc::clone(self).follow_cluster());
+        for source in self.core.sources() {
+            let (daemon, key) = (Arc::clone(self), Key::Fetch(source.options.name.clone()));
+            let mut changes = source.repository.changes();
+            feeds.spawn(async move {
+                while changes.next().await.is_some() {
+                    daemon.wake(key.clone());
+                }
+            });
+        }
+        feeds.spawn(Arc::clone(self).look_at_everything());
+        let mut pool = JoinSet::new();
+        for _ in 0..workers.max(1) {
+            pool.spawn(Arc::clone(self).work());
+        }
+        stop.await;
+        feeds.abort_all();
+        self.queue().is_stopping = true;
+        self.wakeup.notify_waiters();
+        self.wakeup.notify_one();
+        while pool.join_next().await.is_some() {}
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // No pass runs under this lock, so what a panic could leave half done is not in it.
+        self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    async fn follow_cluster(self: Arc<Self>) {
+        let mut changes = self.cluster.changes();
+        while let Some(changed) = changes.next().await {
+            match self.core.touched_by(&changed).await {
+                Ok(keys) => keys.into_iter().for_each(|key| self.wake(key)),
+                Err(error) => self.cannot_look(&changed.to_string(), &error),
+            }
+        }
+    }
+
+    async fn look_at_everything(self: Arc<Self>) {
+        loop {
+            match self.core.first_keys().await {
+                Ok(keys) => keys.into_iter().for_each(|key| self.wake(key)),
+                Err(error) => self.cannot_look("everything", &error),
+            }
+            tokio::time::sleep(RESYNC).await;
+        }
+    }
+
+    /// A wake-up that could not be followed: the next look at everything makes up for it.
+    fn cannot_look(&self, key: &str, error: &PassError) {
+        let (kind, error_kind, error) = (crate::telemetry::PassKind::Agent, error.kind(), Chain(error).to_string());
+        let took = Duration::ZERO;
+        event::PassFailed { kind, key, error_kind, error: &error, retry_in: RESYNC, took }.emit(&self.metrics);
+    }
+
+    async fn work(self: Arc<Self>) {
+        while let Some(key) = self.next_key().await {
+            let started = self.clock.now();
+            let outcome = AssertUnwindSafe(self.core.run(&key)).catch_unwind().await;
+            self.finish(&key, outcome, started);
+        }
+    }
+
+    /// The next key; `None` when it is time to stop.
+    async fn next_key(&self) -> Option<Key> {
+        loop {
+            let woken = self.wakeup.notified();
+            let due = {
+                let mut queue = self.queue();
+                if queue.is_stopping {
+                    // The next worker is to hear of it too.
+                    self.wakeup.notify_one();
+                    return None;
+                }
+                let now = self.clock.now();
+                if let Some(key) = queue.keys.take(now) {
+                    self.metrics.sync.set_queue_depth(queue.keys.depth());
+                    if queue.keys.depth() > 0 {
+                        self.wakeup.notify_one();
+                    }
+                    return Some(key);
+                }
+                queue.keys.next_due().map(|due| due.duration_since(now).unsigned_abs())
+            };
+            match due {
+                Some(wait) => {
+                    let _elapsed = tokio::time::timeout(wait, woken).await;
+                }
+                None => woken.await,
+            }
+        }
+    }
+
+    fn finish(
+        &self,
+        key: &Key,
+        outcome: Result<Result<Next, PassError>, Box<dyn std::any::Any + Send>>,
+        started: Timestamp,
+    ) {
+        let now = self.clock.now();
+        let took = now.duration_since(started).unsigned_abs();
+        let mut queue = self.queue();
+        queue.keys.done(key);
+        let text = key.to_string();
+        match outcome {
+            Ok(Ok(next)) => {
+                event::PassFinished { kind: key.kind(), key: &text, took }.emit(&self.metrics);
+                queue.failures.remove(key);
+                for key in next.now {
+                    queue.keys.wake(key);
+                }
+                for (key, at) in next.later {
+                    queue.keys.wake_at(key, at);
+                }
+            }
+            Ok(Err(error)) => {
+                let retry_in = retry_after(&mut queue.failures, key, error.retry_after());
+                let (error_kind, error) = (error.kind(), Chain(&error).to_string());
+                event::PassFailed { kind: key.kind(), key: &text, error_kind, error: &error, retry_in, took }
+                    .emit(&self.metrics);
+                queue.keys.wake_at(key.clone(), after(now, retry_in));
+            }
+            Err(panic) => {
+                let retry_in = retry_after(&mut queue.failures, key, None);
+                let message = panic_text(panic.as_ref());
+                event::PassPanicked { kind: key.kind(), key: &text, message: &message, retry_in, took }
+                    .emit(&self.metrics);
+                queue.keys.wake_at(key.clone(), after(now, retry_in));
+            }
+        }
+        drop(queue);
+        self.wakeup.notify_one();
+    }
+}
+
+fn after(now: Timestamp, wait: Duration) -> Timestamp {
+    now.saturating_add(wait).unwrap_or(Timestamp::MAX)
+}
+
+fn retry_after(failures: &mut BTreeMap<Key, u32>, key: &Key, asked: Option<Duration>) -> Duration {
+    let count = failures.entry(key.clone()).or_default();
+    let wait = FIRST_RETRY.saturating_mul(1 << (*count).min(10)).min(LONGEST_RETRY);
+    *count = count.saturating_add(1);
+    asked.map_or(wait, |asked| asked.max(FIRST_RETRY))
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a text".to_owned())
+}

@@ -1,0 +1,80 @@
+//! Everything about one agent that the engine wants to know, read from the shared watches.
+
+use std::sync::Arc;
+
+use crate::api::names;
+use crate::cluster::ClusterError;
+use crate::ids::AgentKey;
+use crate::object::{Kind, Object, ObjectKey};
+use crate::reconcile::{Core, PassError};
+use crate::rollout::{Origin, World};
+use crate::workload::{self, Track};
+
+impl Core {
+    pub(super) async fn observe(
+        &self,
+        agent: &AgentKey,
+        live: Arc<Object>,
+        origin: Origin,
+    ) -> Result<World, PassError> {
+        let mut own = Vec::new();
+        let names = [Track::Stable, Track::Candidate].into_iter().flat_map(|track| workload::keys(agent, track));
+        // Another agent may be called as this one's candidate is.
+        let namesake = ObjectKey::agent(&AgentKey::new(&agent.namespace, names::candidate_deployment(&agent.name)));
+        for key in names.chain([namesake]) {
+            own.extend(self.get(&key).await?);
+        }
+        Ok(World {
+            origin,
+            packs: self.list(&Kind::PROMPT_PACK, Some(&agent.namespace)).await?,
+            providers: self
+                .referenced(&live, &Kind::PROVIDER, &["/spec/providers", "/spec/rollout/candidate/providerRefs"])
+                .await?,
+            tool_registries: self
+                .referenced(
+                    &live,
+                    &Kind::TOOL_REGISTRY,
+                    &["/spec/toolRegistryRef", "/spec/rollout/candidate/toolRegistryRef"],
+                )
+                .await?,
+            live: own,
+            story: self.story(agent),
+            settings: Arc::clone(&self.options.workload),
+            agent: live,
+        })
+    }
+
+    async fn get(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, PassError> {
+        match self.cluster.get(key).await {
+            Err(ClusterError::NotServed { .. }) => Ok(None),
+            other => Ok(other?),
+        }
+    }
+
+    /// The objects of a kind that the agent refers to at these places; `None` where the kind is not served.
+    async fn referenced(
+        &self,
+        agent: &Object,
+        kind: &Kind,
+        places: &[&str],
+    ) -> Result<Option<Vec<Arc<Object>>>, PassError> {
+        if !self.cluster.serves(kind).await? {
+            return Ok(None);
+        }
+        let mut found = Vec::new();
+        for value in places.iter().filter_map(|place| agent.at(place)) {
+            let references = match value.as_array() {
+                Some(items) => items.iter().filter_map(|item| item.get("providerRef")).collect(),
+                None => vec![value],
+            };
+            for reference in references {
+                let text =
+                    |field| reference.get(field).and_then(serde_json::Value::as_str).filter(|text| !text.is_empty());
+                let Some(name) = text("name") else { continue };
+                let key = ObjectKey::new(kind.clone(), text("namespace").unwrap_or_else(|| agent.namespace()), name);
+                found.extend(self.get(&key).await?);
+            }
+        }
+        Ok(Some(found))
+    }
+}

@@ -1,0 +1,195 @@
+//! From decisions to commits on the config branch: one commit each, many in one push, on top of what was read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+
+use crate::git::{NewCommit, Publication, PublishOutcome};
+use crate::ids::{BranchName, CommitSha, TreePath};
+use crate::object::ObjectKey;
+use crate::reconcile::source::{Loaded, Source};
+use crate::reconcile::{Core, Key, Next, PassError};
+use crate::rollout::{Decision, Outcome};
+use crate::telemetry::event;
+use crate::writeback::message::render_decision;
+use crate::writeback::plan::{Planned, plan};
+
+/// How often a lost race is run again in one pass: each time on a new tip, with every decision judged anew. A branch busier
+/// than that gets its turn in the next pass.
+const RACES: usize = 8;
+
+/// How long until a push that the server refused is tried again: somebody has to change a rule or a right.
+const REFUSED_RETRY: SignedDuration = SignedDuration::from_secs(60);
+
+impl Core {
+    /// Brings all decisions of a source to its branch.
+    pub(super) async fn publish(&self, source: &Source) -> Result<Next, PassError> {
+        let Some(branch) = source.options.branch.clone() else { return Ok(Next::default()) };
+        let mut next = Next::default();
+        for _ in 0..RACES {
+            if !source.has_decisions() {
+                return Ok(next);
+            }
+            // The decisions are judged by what the branch says now.
+            let tip = match source.repository.fetch().await {
+                Ok(tip) => tip,
+                Err(error) => {
+                    source.delay_pending(&error.to_string());
+                    self.wake_decided(source, &mut next);
+                    return Err(error.into());
+                }
+            };
+            let is_news = source.loaded().is_none_or(|loaded| loaded.commit != tip);
+            let loaded = self.load(source, &tip).await?;
+            if is_news {
+                next.now.push(Key::Sync(source.options.name.clone()));
+            }
+            let (commits, decisions) = self.compose(source, &loaded).await?;
+            if commits.is_empty() {
+                self.wake_decided(source, &mut next);
+                return Ok(next);
+            }
+            if self.push(source, &branch, &loaded, commits, &decisions, &mut next).await? {
+                return Ok(next);
+            }
+        }
+        next.now.push(Key::Publish(source.options.name.clone()));
+        Ok(next)
+    }
+
+    /// The commits that the decisions come to on top of a commit; what does not come to one is settled here.
+    async fn compose(&self, source: &Source, loaded: &Loaded) -> Result<(Vec<NewCommit>, Vec<Decision>), PassError> {
+        let mut texts: BTreeMap<TreePath, Vec<u8>> = BTreeMap::new();
+        let (mut commits, mut decisions) = (Vec::new(), Vec::new());
+        // From here on a decision cannot be taken back; each one that is not pushed is let go again below.
+        for decision in source.begin_push(source.pending(&loaded.commit)) {
+            let Some(file) = file_of(loaded, &decision) else {
+                let why = format!("{} is not in git any more, or not valid there", decision.agent);
+                source.void(&decision, &loaded.commit, why);
+                continue;
+            };
+            if !texts.contains_key(&file) {
+                let text = match self.read(source, loaded, &file).await {
+                    Ok(text) => text,
+                    Err(error) => {
+                        source.delay(&decisions, &error.to_string());
+                        source.delay(std::slice::from_ref(&decision), &error.to_string());
+                        return Err(error);
+                    }
+                };
+                texts.insert(file.clone(), text);
+            }
+            let text = texts.get(&file).map(Vec::as_slice).unwrap_or_default();
+            match plan(&decision, &file, text, &source.options.rules.default_namespace) {
+                Planned::Edit { path, contents } => {
+                    texts.insert(path.clone(), contents.clone());
+                    commits.push(NewCommit {
+                        message: render_decision(&decision, &self.options.cluster_name),
+                        author: source.options.author.clone(),
+                        at: self.clock.now(),
+                        edits: BTreeMap::from([(path, Some(contents))]),
+                    });
+                    decisions.push(decision);
+                }
+                Planned::AlreadyTrue => source.settle(&decision),
+                Planned::Void { why } => {
+                    event::DecisionVoided {
+                        agent: &decision.agent,
+                        rollout: &decision.rollout,
+                        outcome: decision.outcome.as_str(),
+                        why: &why,
+                    }
+                    .emit(&self.metrics);
+                    source.void(&decision, &loaded.commit, why);
+                }
+                Planned::Blocked(blocked) => {
+                    let why = blocked.to_string();
+                    event::DecisionBlocked {
+                        agent: &decision.agent,
+                        rollout: &decision.rollout,
+                        outcome: decision.outcome.as_str(),
+                        why: &why,
+                    }
+                    .emit(&self.metrics);
+                    source.block(&decision, &loaded.commit, why);
+                }
+            }
+        }
+        Ok((commits, decisions))
+    }
+
+    /// Pushes. `false`: somebody else was faster, and everything is to be judged anew.
+    async fn push(
+        &self,
+        source: &Source,
+        branch: &BranchName,
+        loaded: &Loaded,
+        commits: Vec<NewCommit>,
+        decisions: &[Decision],
+        next: &mut Next,
+    ) -> Result<bool, PassError> {
+        let publication = Publication { branch: branch.clone(), parent: Some(loaded.commit.clone()), commits };
+        let name = &source.options.name;
+        let outcome = source.repository.publish(&publication).await.inspect_err(|error| {
+            event::PublishFailed { source: name, branch, error }.emit(&self.metrics);
+        });
+        // After an error nobody knows whether the push arrived: the decisions stay in doubt until the next fetch tells.
+        match outcome? {
+            PublishOutcome::Published(shas) => {
+                let Some(tip) = shas.last() else { return Ok(true) };
+                for (decision, commit) in decisions.iter().zip(&shas) {
+                    self.tell_published(source, decision, commit);
+                }
+                // First the new commit is what the source says, then the decisions are done: an agent that looks in
+                // between sees them still on their way, never a decision that is neither.
+                self.load(source, tip).await?;
+                for decision in decisions {
+                    source.settle(decision);
+                    next.now.push(Key::Agent(decision.agent.clone()));
+                }
+                next.now.push(Key::Sync(source.options.name.clone()));
+                Ok(true)
+            }
+            PublishOutcome::RemoteMoved { found } => {
+                event::PublishRaced { source: name, branch, expected: &loaded.commit, found: found.as_ref() }
+                    .emit(&self.metrics);
+                source.delay(decisions, "somebody else pushed first");
+                Ok(false)
+            }
+            PublishOutcome::Refused { why } => {
+                event::PublishRefused { source: name, branch, why: &why }.emit(&self.metrics);
+                source
+                    .delay(decisions, &format!("{} refuses the push to {branch}: {why}", source.repository.address()));
+                self.wake_decided(source, next);
+                let at = self.clock.now().saturating_add(REFUSED_RETRY).unwrap_or(jiff::Timestamp::MAX);
+                next.later.push((Key::Publish(source.options.name.clone()), at));
+                Ok(true)
+            }
+        }
+    }
+
+    async fn read(&self, source: &Source, loaded: &Loaded, file: &TreePath) -> Result<Vec<u8>, PassError> {
+        let Some(blob) = loaded.snapshot.files.get(file) else { return Ok(Vec::new()) };
+        let contents = source.repository.read(std::slice::from_ref(blob), u64::MAX).await?;
+        Ok(contents.into_iter().next().flatten().map(|bytes: Arc<[u8]>| bytes.to_vec()).unwrap_or_default())
+    }
+
+    fn tell_published(&self, source: &Source, decision: &Decision, commit: &CommitSha) {
+        let (source, agent, rollout) = (&source.options.name, &decision.agent, &decision.rollout);
+        match decision.outcome {
+            Outcome::Promoted => event::PromotionPublished { source, agent, rollout, commit }.emit(&self.metrics),
+            Outcome::RolledBack(_) => event::RollbackPublished { source, agent, rollout, commit }.emit(&self.metrics),
+        }
+        self.note_commit(decision, commit);
+    }
+
+    /// The agents with decisions show what these wait for.
+    fn wake_decided(&self, source: &Source, next: &mut Next) {
+        next.now.extend(source.decided_agents().into_iter().map(Key::Agent));
+    }
+}
+
+fn file_of(loaded: &Loaded, decision: &Decision) -> Option<TreePath> {
+    loaded.desired.objects.get(&ObjectKey::agent(&decision.agent)).map(|located| located.origin.file.clone())
+}

@@ -1,0 +1,314 @@
+//! One source: a folder of a repository at a revision, what its files say, and what is to be written to it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use jiff::SignedDuration;
+
+use crate::git::{Author, Repository, RepositoryError, Snapshot};
+use crate::ids::{AgentKey, BlobId, BranchName, CommitSha, SourceName, TreePath};
+use crate::manifest::{Desired, LoadedFile, Rules, Schemas, assemble, is_manifest, load_file};
+use crate::object::{Object, ObjectKey};
+use crate::rollout::{Decision, Publish};
+
+/// How many files are read from the mirror at once: bounds memory at some tens of megabytes.
+const READ_BATCH: usize = 256;
+
+/// What a source is, by the settings.
+pub struct SourceOptions {
+    /// Its name.
+    pub name: SourceName,
+    /// The folder; empty: the whole repository.
+    pub root: TreePath,
+    /// The branch that decisions are committed to; `None` where the source follows a tag or a commit.
+    pub branch: Option<BranchName>,
+    /// Who makes Serin's commits.
+    pub author: Author,
+    /// What may be applied.
+    pub rules: Rules,
+    /// How often the remote is asked.
+    pub poll_interval: SignedDuration,
+    /// Where status goes, and at most how often; `None`: nowhere.
+    pub status: Option<(BranchName, SignedDuration)>,
+}
+
+/// A source at work.
+pub struct Source {
+    /// What it is.
+    pub options: SourceOptions,
+    /// Its repository.
+    pub repository: Arc<dyn Repository>,
+    schemas: Arc<Schemas>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    loaded: Option<Arc<Loaded>>,
+    cache: BTreeMap<TreePath, (BlobId, Arc<LoadedFile>)>,
+    outbox: BTreeMap<AgentKey, Posted>,
+    refused: BTreeMap<ObjectKey, String>,
+    failed_fetches: u32,
+}
+
+/// What the files of one commit say.
+pub struct Loaded {
+    /// The commit.
+    pub commit: CommitSha,
+    /// The files below the folder.
+    pub snapshot: Snapshot,
+    /// What they say.
+    pub desired: Desired,
+}
+
+impl Loaded {
+    /// The manifest of an agent, where it is in git and valid.
+    pub fn manifest(&self, agent: &AgentKey) -> Option<&Object> {
+        self.desired.objects.get(&ObjectKey::agent(agent)).map(|located| &located.object)
+    }
+
+    /// Whether the agent is in git, valid or not.
+    pub fn holds(&self, agent: &AgentKey) -> bool {
+        let key = ObjectKey::agent(agent);
+        self.desired.objects.contains_key(&key) || self.desired.held.contains(&key)
+    }
+}
+
+/// Whether a decision could be taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retraction {
+    /// There is none any more.
+    Done,
+    /// It is being pushed.
+    TooLate,
+}
+
+/// A decision on its way to the branch.
+#[derive(Clone)]
+struct Posted {
+    decision: Decision,
+    state: PostState,
+}
+
+#[derive(Clone)]
+enum PostState {
+    /// To be written; the text says why it is not yet, empty before the first try.
+    Pending(String),
+    /// Being pushed, or pushed without an answer. Only a look at the remote can tell.
+    Pushing,
+    /// Cannot be written at this commit.
+    Blocked { at: CommitSha, why: String },
+    /// Did not apply to the manifest at this commit any more. If the engine decides the same again with that commit
+    /// before it, something is wrong, and trying again and again would not mend it.
+    Void { at: CommitSha, why: String },
+}
+
+impl Source {
+    /// A source that has not looked at its repository yet.
+    pub fn new(options: SourceOptions, repository: Arc<dyn Repository>, schemas: Arc<Schemas>) -> Self {
+        Self { options, repository, schemas, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A pass that panicked may have held the lock; each change of the state is whole in itself.
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// What was loaded last.
+    pub fn loaded(&self) -> Option<Arc<Loaded>> {
+        self.state().loaded.clone()
+    }
+
+    /// Loads the files at `commit`; those whose content was seen before are not read again.
+    ///
+    /// # Errors
+    /// If the repository cannot give them.
+    pub async fn load(&self, commit: &CommitSha) -> Result<Arc<Loaded>, RepositoryError> {
+        if let Some(loaded) = self.loaded()
+            && loaded.commit == *commit
+        {
+            return Ok(loaded);
+        }
+        let snapshot = self.repository.snapshot(commit, &self.options.root).await?;
+        let known = self.state().cache.clone();
+        let (mut files, mut unread) = (BTreeMap::new(), Vec::new());
+        for (path, blob) in snapshot.files.iter().filter(|(path, _)| is_manifest(path)) {
+            match known.get(path) {
+                Some((seen, file)) if seen == blob => {
+                    files.insert(path.clone(), (blob.clone(), Arc::clone(file)));
+                }
+                _ => unread.push((path.clone(), blob.clone())),
+            }
+        }
+        let limit = self.options.rules.max_file_bytes;
+        for batch in unread.chunks(READ_BATCH) {
+            let blobs: Vec<BlobId> = batch.iter().map(|(_, blob)| blob.clone()).collect();
+            let contents = self.repository.read(&blobs, u64::try_from(limit).unwrap_or(u64::MAX)).await?;
+            for ((path, blob), content) in batch.iter().zip(contents) {
+                let file = match content {
+                    Some(bytes) => load_file(path, &bytes, &self.options.rules, &self.schemas),
+                    None => LoadedFile::too_large(path, limit),
+                };
+                files.insert(path.clone(), (blob.clone(), Arc::new(file)));
+            }
+        }
+        let desired = assemble(files.values().map(|(_, file)| file.as_ref()));
+        let loaded = Arc::new(Loaded { commit: commit.clone(), snapshot, desired });
+        let mut state = self.state();
+        state.cache = files;
+        state.loaded = Some(Arc::clone(&loaded));
+        Ok(loaded)
+    }
+
+    /// Takes a decision on its way to the branch. One that is there already stays as it is.
+    pub(crate) fn post(&self, decision: &Decision) {
+        let mut state = self.state();
+        let tip = state.loaded.as_ref().map(|loaded| loaded.commit.clone());
+        if let Some(posted) = state.outbox.get_mut(&decision.agent) {
+            let is_same = posted.decision == *decision;
+            match &posted.state {
+                PostState::Pushing => return,
+                PostState::Void { at, why } if is_same && tip.as_ref() == Some(at) => {
+                    posted.state = PostState::Blocked { at: at.clone(), why: why.clone() };
+                    return;
+                }
+                PostState::Pending(_) | PostState::Blocked { .. } if is_same => return,
+                PostState::Pending(_) | PostState::Blocked { .. } | PostState::Void { .. } => {}
+            }
+        }
+        let posted = Posted { decision: decision.clone(), state: PostState::Pending(String::new()) };
+        state.outbox.insert(decision.agent.clone(), posted);
+    }
+
+    /// Takes back the decision about an agent, unless it is being pushed: then the answer of git comes first.
+    pub(crate) fn retract(&self, agent: &AgentKey) -> Retraction {
+        let mut state = self.state();
+        match state.outbox.get(agent).map(|posted| &posted.state) {
+            Some(PostState::Pushing) => Retraction::TooLate,
+            Some(PostState::Pending(_) | PostState::Blocked { .. }) => {
+                state.outbox.remove(agent);
+                Retraction::Done
+            }
+            Some(PostState::Void { .. }) | None => Retraction::Done,
+        }
+    }
+
+    /// What became of the decision about an agent that was posted last.
+    pub(crate) fn publish_state(&self, agent: &AgentKey) -> Publish {
+        let state = self.state();
+        let Some(posted) = state.outbox.get(agent) else { return Publish::Idle };
+        let rollout = posted.decision.rollout.clone();
+        match &posted.state {
+            PostState::Pending(why) => Publish::Pending { rollout, why: why.clone() },
+            PostState::Pushing => Publish::Pushing { rollout },
+            PostState::Blocked { why, .. } => Publish::Blocked { rollout, why: why.clone() },
+            PostState::Void { .. } => Publish::Idle,
+        }
+    }
+
+    /// The decisions that are to be written on top of `tip`, by agent. What was blocked at another commit is tried again.
+    pub(crate) fn pending(&self, tip: &CommitSha) -> Vec<Decision> {
+        let mut state = self.state();
+        for posted in state.outbox.values_mut() {
+            if matches!(&posted.state, PostState::Blocked { at, .. } if at != tip) {
+                posted.state = PostState::Pending(String::new());
+            }
+        }
+        let is_open = |posted: &&Posted| matches!(posted.state, PostState::Pending(_) | PostState::Pushing);
+        state.outbox.values().filter(is_open).map(|posted| posted.decision.clone()).collect()
+    }
+
+    /// Those of `decisions` that nobody has taken back meanwhile; from now on nobody can.
+    pub(crate) fn begin_push(&self, decisions: Vec<Decision>) -> Vec<Decision> {
+        let mut state = self.state();
+        let mut kept = Vec::new();
+        for decision in decisions {
+            if let Some(posted) = state.outbox.get_mut(&decision.agent)
+                && posted.decision == decision
+            {
+                posted.state = PostState::Pushing;
+                kept.push(decision);
+            }
+        }
+        kept
+    }
+
+    /// Whether any decision is still to reach the branch.
+    pub(crate) fn has_decisions(&self) -> bool {
+        self.state().outbox.values().any(|posted| !matches!(posted.state, PostState::Void { .. }))
+    }
+
+    /// The agents that have one.
+    pub(crate) fn decided_agents(&self) -> Vec<AgentKey> {
+        self.state().outbox.keys().cloned().collect()
+    }
+
+    /// The decision is in git, or git says so without it.
+    pub(crate) fn settle(&self, decision: &Decision) {
+        let mut state = self.state();
+        if state.outbox.get(&decision.agent).is_some_and(|posted| posted.decision == *decision) {
+            state.outbox.remove(&decision.agent);
+        }
+    }
+
+    /// Nothing of these reached the branch: they wait.
+    pub(crate) fn delay(&self, decisions: &[Decision], why: &str) {
+        for decision in decisions {
+            self.mark(decision, PostState::Pending(why.to_owned()));
+        }
+    }
+
+    /// The remote does not answer: what waits, waits for that. What was being pushed stays in doubt.
+    pub(crate) fn delay_pending(&self, why: &str) {
+        for posted in self.state().outbox.values_mut() {
+            if let PostState::Pending(text) = &mut posted.state {
+                why.clone_into(text);
+            }
+        }
+    }
+
+    /// The decision cannot be written at `at`.
+    pub(crate) fn block(&self, decision: &Decision, at: &CommitSha, why: String) {
+        self.mark(decision, PostState::Blocked { at: at.clone(), why });
+    }
+
+    /// The decision does not apply to the manifest at `at`.
+    pub(crate) fn void(&self, decision: &Decision, at: &CommitSha, why: String) {
+        self.mark(decision, PostState::Void { at: at.clone(), why });
+    }
+
+    fn mark(&self, decision: &Decision, to: PostState) {
+        if let Some(posted) = self.state().outbox.get_mut(&decision.agent)
+            && posted.decision == *decision
+        {
+            posted.state = to;
+        }
+    }
+
+    /// Counts a failed fetch; how many in a row failed before it.
+    pub(crate) fn fetch_failed(&self) -> u32 {
+        let mut state = self.state();
+        let before = state.failed_fetches;
+        state.failed_fetches = before.saturating_add(1);
+        before
+    }
+
+    /// Ends the row of failed fetches.
+    pub(crate) fn fetch_succeeded(&self) {
+        self.state().failed_fetches = 0;
+    }
+
+    /// Notes that an object of git was refused, or that it no longer is. Says whether that is news.
+    pub(crate) fn note_refusal(&self, key: &ObjectKey, why: Option<String>) -> bool {
+        let mut state = self.state();
+        match why {
+            Some(why) => state.refused.insert(key.clone(), why.clone()) != Some(why),
+            None => state.refused.remove(key).is_some(),
+        }
+    }
+
+    /// The objects of git that are refused, with why.
+    pub fn refused(&self) -> BTreeMap<ObjectKey, String> {
+        self.state().refused.clone()
+    }
+}

@@ -1,0 +1,233 @@
+//! From git to the cluster: what is new is loaded, what differs is applied, what is gone is pruned.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+
+use crate::apply::{Prune, SyncPlan, plan_sync};
+use crate::cluster::{Apply, ClusterError, Expect};
+use crate::ids::{AgentKey, CommitSha};
+use crate::manifest::Diagnostic;
+use crate::object::{Kind, Object, ObjectKey};
+use crate::reconcile::source::{Loaded, Source};
+use crate::reconcile::{Core, Key, Next, PassError, jittered};
+use crate::telemetry::{SyncVerb, event};
+
+/// How long until an object that the server refused is tried again, where nothing changes in git: the server may have
+/// learned better (a CRD, a namespace, a right).
+const REFUSED_RETRY: SignedDuration = SignedDuration::from_secs(30);
+
+impl Core {
+    /// Asks the remote where its branch is, and loads what is new.
+    pub(super) async fn fetch(&self, source: &Source) -> Result<Next, PassError> {
+        let name = &source.options.name;
+        let before = source.loaded().map(|loaded| loaded.commit.clone());
+        let started = self.clock.now();
+        let fetched = source.repository.fetch().await;
+        let now = self.clock.now();
+        let took = now.duration_since(started).unsigned_abs();
+        let commit = match fetched {
+            Ok(commit) => commit,
+            Err(error) => {
+                let failed_before = source.fetch_failed();
+                event::SourceFetchFailed { source: name, error: &error, failed_before, took }.emit(&self.metrics);
+                source.delay_pending(&error.to_string());
+                return Err(error.into());
+            }
+        };
+        source.fetch_succeeded();
+        event::SourceFetched { source: name, commit: &commit, before: before.as_ref(), took, at: now }
+            .emit(&self.metrics);
+        let later = vec![(Key::Fetch(name.clone()), jittered(now, source.options.poll_interval))];
+        let mut next = Next { now: Vec::new(), later };
+        if before.as_ref() == Some(&commit) {
+            return Ok(next);
+        }
+        let loaded = self.load(source, &commit).await?;
+        next.now.extend(self.after_load(source, &loaded));
+        Ok(next)
+    }
+
+    /// Loads a commit and says what is wrong with it.
+    pub(super) async fn load(&self, source: &Source, commit: &CommitSha) -> Result<Arc<Loaded>, PassError> {
+        if let Some(loaded) = source.loaded()
+            && loaded.commit == *commit
+        {
+            return Ok(loaded);
+        }
+        let name = &source.options.name;
+        let loaded = source.load(commit).await?;
+        let desired = &loaded.desired;
+        event::ManifestsRead { source: name, commit, valid: desired.objects.len(), invalid: desired.held.len() }
+            .emit(&self.metrics);
+        let problems: Vec<String> = desired.problems.iter().map(Diagnostic::render).collect();
+        event::ManifestProblems { source: name, commit, problems: &problems }.emit(&self.metrics);
+        Ok(loaded)
+    }
+
+    /// What a new commit of a source makes necessary.
+    pub(super) fn after_load(&self, source: &Source, loaded: &Loaded) -> Vec<Key> {
+        let name = &source.options.name;
+        let mut keys = vec![Key::Sync(name.clone())];
+        if source.has_decisions() {
+            keys.push(Key::Publish(name.clone()));
+        }
+        // Agents that wait for something in git look again, whether or not their own manifest changed.
+        let waiting = self
+            .agents()
+            .iter()
+            .filter(|(_, memory)| memory.waits_for_git)
+            .map(|(agent, _)| agent.clone())
+            .collect::<Vec<_>>();
+        keys.extend(waiting.into_iter().filter(|agent| loaded.holds(agent)).map(Key::Agent));
+        keys
+    }
+
+    /// Applies all that is not an agent, prunes, and hands the agents that differ to their own passes.
+    pub(super) async fn sync(&self, source: &Source) -> Result<Next, PassError> {
+        let Some(loaded) = source.loaded() else { return Ok(Next::default()) };
+        let mut kinds: BTreeSet<Kind> = SYNCED_KINDS.iter().cloned().collect();
+        kinds.extend(loaded.desired.objects.keys().map(|key| key.kind.clone()));
+        let mut live = Vec::new();
+        for kind in &kinds {
+            live.extend(self.list(kind, None).await?);
+        }
+        let prune = if loaded.desired.allows_pruning() {
+            Prune::Allowed
+        } else {
+            Prune::Suspended { why: "a file cannot be read, so what is in it is not known".to_owned() }
+        };
+        let desired = loaded.desired.objects.iter().map(|(key, located)| (key, &located.object));
+        let plan = plan_sync(desired, &loaded.desired.held, &prune, &live, &source.options.name);
+        self.perform(source, &loaded, plan).await
+    }
+
+    /// Looks at one object of git that is not an agent.
+    pub(super) async fn sync_object(&self, key: &ObjectKey) -> Result<Next, PassError> {
+        let mut next = Next::default();
+        for source in self.sources.values() {
+            let Some(loaded) = source.loaded() else { continue };
+            if !loaded.desired.objects.contains_key(key) {
+                continue;
+            }
+            let plan = self.plan_one(source, &loaded, key).await?;
+            let follow = self.perform(source, &loaded, plan).await?;
+            next.now.extend(follow.now);
+            next.later.extend(follow.later);
+        }
+        Ok(next)
+    }
+
+    /// The sync of a single object.
+    pub(super) async fn plan_one(
+        &self,
+        source: &Source,
+        loaded: &Loaded,
+        key: &ObjectKey,
+    ) -> Result<SyncPlan, PassError> {
+        let live = match self.cluster.get(key).await {
+            Err(ClusterError::NotServed { .. }) => None,
+            other => other?,
+        };
+        let live: Vec<Arc<Object>> = live.into_iter().collect();
+        let desired = loaded.desired.objects.get_key_value(key).map(|(key, located)| (key, &located.object));
+        // What to prune is for the sync of the whole source to say.
+        let prune = Prune::Suspended { why: "only this object is looked at".to_owned() };
+        Ok(plan_sync(desired, &loaded.desired.held, &prune, &live, &source.options.name))
+    }
+
+    async fn perform(&self, source: &Source, loaded: &Loaded, plan: SyncPlan) -> Result<Next, PassError> {
+        let name = &source.options.name;
+        let mut next = Next::default();
+        for refusal in &plan.refused {
+            source.note_refusal(&refusal.key, Some(refusal.why.clone()));
+        }
+        let mut is_complete = plan.refused.is_empty() && plan.terminating.is_empty();
+        for apply in &plan.applies {
+            let key = apply.object.key();
+            if key.kind == Kind::AGENT_RUNTIME {
+                next.now.push(Key::Agent(AgentKey::new(&key.namespace, &key.name)));
+                continue;
+            }
+            is_complete &= self.apply_manifest(source, loaded, apply).await?;
+        }
+        for (key, uid) in &plan.deletes {
+            let outcome = self.cluster.delete(key, uid).await;
+            match outcome {
+                Ok(()) => {
+                    event::ObjectApplied { source: name, object: key, verb: SyncVerb::Prune, commit: &loaded.commit }
+                        .emit(&self.metrics)
+                }
+                Err(error) => {
+                    event::ApplyRefused { source: name, object: key, verb: SyncVerb::Prune, error: &error }
+                        .emit(&self.metrics);
+                    if is_transient(&error) {
+                        return Err(error.into());
+                    }
+                    is_complete = false;
+                }
+            }
+        }
+        if !is_complete {
+            let at = self.clock.now().saturating_add(REFUSED_RETRY).unwrap_or(jiff::Timestamp::MAX);
+            next.later.push((Key::Sync(name.clone()), at));
+        }
+        Ok(next)
+    }
+
+    /// Applies an object of git. `false`: the server refuses it, which is noted; everything else goes on.
+    pub(super) async fn apply_manifest(
+        &self,
+        source: &Source,
+        loaded: &Loaded,
+        apply: &Apply,
+    ) -> Result<bool, PassError> {
+        let (name, key) = (&source.options.name, apply.object.key());
+        let verb = if apply.expect == Expect::Absent { SyncVerb::Create } else { SyncVerb::Update };
+        match self.cluster.apply(apply).await {
+            Ok(_) => {
+                source.note_refusal(&key, None);
+                event::ObjectApplied { source: name, object: &key, verb, commit: &loaded.commit }.emit(&self.metrics);
+                Ok(true)
+            }
+            Err(error) if is_transient(&error) => Err(error.into()),
+            Err(error) => {
+                if source.note_refusal(&key, Some(error.to_string())) {
+                    event::ApplyRefused { source: name, object: &key, verb, error: &error }.emit(&self.metrics);
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// The source that an agent comes from, by what is loaded.
+    pub(super) fn source_of(&self, agent: &AgentKey) -> Option<(Arc<Source>, Arc<Loaded>)> {
+        self.sources.values().find_map(|source| {
+            let loaded = source.loaded()?;
+            loaded.holds(agent).then(|| (Arc::clone(source), loaded))
+        })
+    }
+}
+
+/// Whether the same write may succeed in a moment; the others wait for a person.
+fn is_transient(error: &ClusterError) -> bool {
+    match error {
+        ClusterError::Conflict { .. } | ClusterError::TooManyRequests { .. } | ClusterError::Unavailable { .. } => true,
+        ClusterError::NotServed { .. }
+        | ClusterError::Exists { .. }
+        | ClusterError::NotFound { .. }
+        | ClusterError::Invalid { .. }
+        | ClusterError::Forbidden { .. } => false,
+    }
+}
+
+/// The kinds that are looked through for what is to be pruned, besides those that are in git now.
+const SYNCED_KINDS: [Kind; 6] = [
+    Kind::CONFIG_MAP,
+    Kind::PROMPT_PACK,
+    Kind::PROVIDER,
+    Kind::TOOL_REGISTRY,
+    Kind::ROLLOUT_ANALYSIS,
+    Kind::AGENT_RUNTIME,
+];

@@ -1,0 +1,549 @@
+//! Where a rollout stands, and where it goes from here: the transitions, and nothing about pods or objects.
+//!
+//! Each transition rests on what is durable: the spec as git or a person wrote it, the record, the step in the
+//! status, the Deployments. A crash between any two writes leads back into the same transition.
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+use crate::api::duration::render_duration;
+use crate::api::{Pause, RollbackMode, Step, names};
+use crate::ids::{RolloutId, Weight};
+use crate::rollout::decision::RollbackReason;
+use crate::rollout::health::{Health, Pods, elapsed, judge};
+use crate::rollout::observed::StepProgress;
+use crate::rollout::record::{Delivery, Ended, Flight, Heading, Promoted, Record, Rejected};
+use crate::rollout::scene::{Scene, step_text, step_type, weight_at};
+use crate::rollout::verdict::Fact;
+use crate::rollout::world::{Origin, Publish};
+
+/// Where a rollout stands after everything observed was taken into account.
+pub(crate) struct Course {
+    /// The record as it should be.
+    pub(crate) record: Record,
+    /// Where it stands.
+    pub(crate) standing: Standing,
+    /// What happened on the way here.
+    pub(crate) facts: Vec<Fact>,
+    /// When time alone changes something.
+    pub(crate) wake_at: Option<Timestamp>,
+}
+
+/// Where a rollout stands. The flight it speaks of is the record's.
+pub(crate) enum Standing {
+    /// No rollout: stable has all pods. Ends when a candidate differs and nothing holds it.
+    Idle(Option<Hold>),
+    /// At a step. Ends when the step is done, or the rollout turns back.
+    Stepping(AtStep),
+    /// All steps are done. Ends when the spec has become the candidate, or the rollout turns back.
+    AwaitingPromotion(AtStep, Option<Waiting>),
+    /// The spec is the candidate. Ends when stable is complete and the candidate gone.
+    Promoting,
+    /// Everything goes back. Ends when the candidate is gone.
+    RollingBack(RollbackReason),
+}
+
+/// A step, since when, and what it waits for.
+pub(crate) struct AtStep {
+    pub(crate) progress: StepProgress,
+    pub(crate) weight: Weight,
+    pub(crate) waiting: Option<Waiting>,
+}
+
+/// What a rollout waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// For pods of the candidate.
+    CandidatePods { needed: u32 },
+    /// As above, too long already, and nobody may roll back but a person.
+    CandidatePodsOverdue { needed: u32, deadline: jiff::SignedDuration },
+    /// For pods of stable to go.
+    StablePods { left: u32 },
+    /// For a person.
+    Resume { token: String },
+    /// The candidate has no pods at this weight, so nothing was tried.
+    NothingTried,
+    /// Something in the spec cannot be followed.
+    Unsupported(String),
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CandidatePods { needed } => write!(f, "waiting for {} of the candidate", pods(*needed)),
+            Self::CandidatePodsOverdue { needed, deadline } => write!(
+                f,
+                "the candidate has not got {} within {}; rollback.mode is not automatic, so it stays: remove the candidate \
+                 to roll back",
+                pods(*needed),
+                render_duration(*deadline)
+            ),
+            Self::StablePods { left } => write!(f, "waiting for stable to come down to {}", pods(*left)),
+            Self::Resume { token } => write!(f, "to go on, set the annotation {} to {token}", names::RESUME_ANNOTATION),
+            Self::NothingTried => f.write_str(
+                "not promoted, because the candidate has no pods at this weight and nothing was tried: end the steps with \
+                 a larger weight",
+            ),
+            Self::Unsupported(why) => f.write_str(why),
+        }
+    }
+}
+
+fn pods(count: u32) -> String {
+    if count == 1 { "1 available pod".to_owned() } else { format!("{count} available pods") }
+}
+
+/// Why a candidate that differs does not start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// It was rolled back before.
+    Rejected { rollout: RolloutId, title: String, reason: RollbackReason },
+    /// A rollback was too short a time ago.
+    Cooldown { until: Timestamp },
+    /// Stable was never healthy yet.
+    FirstDeployment,
+    /// Something that it names is not there.
+    Unresolved(String),
+    /// A name that it needs is somebody else's.
+    NameTaken(String),
+    /// The spec asks for something that this version cannot do.
+    Unsupported(String),
+    /// The live spec is not what git says.
+    NotSynced,
+    /// Pods of an earlier candidate are still there.
+    Leftover,
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rejected { rollout, title, reason } => write!(
+                f,
+                "{title} was rolled back by {rollout} ({reason}) and does not start again until somebody changes it or \
+                 reverts the rollback commit"
+            ),
+            Self::Cooldown { until } => write!(f, "cooling down after a rollback until {until:.0}"),
+            Self::FirstDeployment => {
+                f.write_str("the first deployment is not a canary: waiting for stable to be healthy")
+            }
+            Self::Unresolved(why) => write!(f, "the candidate does not start: {why}"),
+            Self::NameTaken(why) => write!(f, "the candidate does not start: {why}"),
+            Self::Unsupported(why) => write!(f, "the candidate does not start: {why}"),
+            Self::NotSynced => {
+                f.write_str("the candidate does not start: the object in the cluster is not yet what git says")
+            }
+            Self::Leftover => f.write_str("waiting for the pods of an earlier candidate to go"),
+        }
+    }
+}
+
+/// Decides where the rollout stands and goes.
+pub(crate) fn decide(scene: &Scene<'_>) -> Course {
+    let mut course =
+        Course { record: scene.record.clone(), standing: Standing::Idle(None), facts: Vec::new(), wake_at: None };
+    settle(scene, &mut course);
+    match course.record.rollout.take() {
+        None => idle(scene, &mut course),
+        Some(flight) => match flight.heading {
+            Heading::Steps => step(scene, &mut course, flight),
+            Heading::Promotion => promote(scene, &mut course, flight),
+            Heading::Rollback { reason, .. } => roll_back(scene, &mut course, flight, reason),
+        },
+    }
+    course
+}
+
+/// Keeps what is known of rejected and promoted candidates in step with what git says by now.
+fn settle(scene: &Scene<'_>, course: &mut Course) {
+    let record = &mut course.record;
+    let present = scene.candidate.as_ref().map(|candidate| &candidate.digest);
+    if let Origin::Git(git) = &scene.world.origin
+        && let Some(synced) = &git.synced
+    {
+        record.rejected.retain_mut(|entry| {
+            if present == Some(&entry.candidate) {
+                // Back again on top of a commit that did not have it: a person put it there.
+                return !entry
+                    .cleared_by
+                    .as_ref()
+                    .is_some_and(|cleared| cleared != synced && git.contains.contains(cleared));
+            }
+            if !entry.cleared_by.as_ref().is_some_and(|cleared| git.contains.contains(cleared)) {
+                entry.cleared_by = Some(synced.clone());
+            }
+            true
+        });
+    }
+    if record.rollout.is_some() {
+        return;
+    }
+    if let Some(promoted) = record.promoted.take_if(|promoted| promoted.to != scene.stable.digest)
+        && promoted.from == scene.stable.digest
+        && present == Some(&promoted.to)
+    {
+        // The commit that promoted it was reverted: stable is rolled back by the spec itself, and the candidate that
+        // came back with it is settled.
+        let reason = RollbackReason::PromotionReverted;
+        record.reject(Rejected {
+            candidate: promoted.to,
+            candidate_spec: scene.candidate_spec(),
+            rollout: promoted.rollout.clone(),
+            title: scene.candidate.as_ref().map(|candidate| candidate.title()).unwrap_or_default(),
+            pinned_version: None,
+            reason,
+            at: scene.now,
+            cleared_by: None,
+        });
+        record.last = Some(Ended {
+            rollout: promoted.rollout.clone(),
+            title: scene.candidate.as_ref().map(|candidate| candidate.title()).unwrap_or_default(),
+            rolled_back: Some(reason),
+            at: scene.now,
+        });
+        cool_down(scene, record);
+        course.facts.push(Fact::RolledBack { rollout: promoted.rollout, reason });
+    }
+}
+
+fn cool_down(scene: &Scene<'_>, record: &mut Record) {
+    let cooldown = scene.rollout().map(|rollout| rollout.rollback.cooldown).unwrap_or_default();
+    record.cooldown_until =
+        if cooldown.is_zero() { None } else { Some(scene.now.saturating_add(cooldown).unwrap_or(Timestamp::MAX)) };
+}
+
+/// No rollout is in flight: starts one, or says why not.
+fn idle(scene: &Scene<'_>, course: &mut Course) {
+    if course.record.cooldown_until.is_some_and(|until| until <= scene.now) {
+        course.record.cooldown_until = None;
+    }
+    let Some(candidate) = &scene.candidate else { return };
+    if candidate.digest == scene.stable.digest {
+        return;
+    }
+    match obstacle(scene, &course.record) {
+        Some(hold) => {
+            if let Hold::Cooldown { until } = hold {
+                course.wake_at = Some(until);
+            }
+            course.standing = Standing::Idle(Some(hold));
+        }
+        None => launch(scene, course),
+    }
+}
+
+/// The gates before a rollout starts, each a reason to hold it.
+fn obstacle(scene: &Scene<'_>, record: &Record) -> Option<Hold> {
+    let candidate = scene.candidate.as_ref()?;
+    // 1. What runs is what git says.
+    if matches!(&scene.world.origin, Origin::Git(git) if git.synced.is_none()) {
+        return Some(Hold::NotSynced);
+    }
+    // 2. The candidate was not rejected.
+    if let Some(entry) = record.rejection(&candidate.digest) {
+        let Rejected { rollout, title, reason, .. } = entry.clone();
+        return Some(Hold::Rejected { rollout, title, reason });
+    }
+    // 3. The spec asks for nothing that is not understood.
+    if let Err(why) = scene.delivery() {
+        return Some(Hold::Unsupported(why));
+    }
+    if scene.steps().iter().any(|step| matches!(step, Step::Analysis { .. })) {
+        return Some(Hold::Unsupported("analysis steps are not supported by this version of Serin".into()));
+    }
+    // 4. The names are free.
+    if let Some(why) = scene.squatter(&names::candidate_deployment(&scene.key.name)) {
+        return Some(Hold::NameTaken(why));
+    }
+    // 5. All that the candidate names is there.
+    if let Some(missing) = scene.candidate_references.as_ref().and_then(|references| references.obstacle()) {
+        return Some(Hold::Unresolved(missing.message.clone()));
+    }
+    // 6. Stable has been healthy at least once.
+    if scene.active_version().is_empty() && !scene.is_stable_complete() {
+        return Some(Hold::FirstDeployment);
+    }
+    // 7. No pods of another candidate are left.
+    let leftover = scene.candidate_deployment.as_ref();
+    if leftover
+        .is_some_and(|deployment| deployment.is_terminating || deployment.variant.as_ref() != Some(&candidate.digest))
+    {
+        return Some(Hold::Leftover);
+    }
+    // 8. The last rollback is long enough ago.
+    record.cooldown_until.filter(|until| *until > scene.now).map(|until| Hold::Cooldown { until })
+}
+
+/// Starts a rollout of the candidate in the spec at its first step.
+fn launch(scene: &Scene<'_>, course: &mut Course) {
+    let Some(candidate) = &scene.candidate else { return };
+    let Ok(delivery) = scene.delivery() else { return };
+    course.record.sequence += 1;
+    let sequence = course.record.sequence;
+    let started_at = started_at(scene.now, sequence);
+    let id = RolloutId::new(format!(
+        "{}-{}-{sequence}",
+        started_at.strftime("%Y%m%dt%H%M%S"),
+        candidate.digest.as_str().get(..8).unwrap_or_default()
+    ));
+    course.facts.push(Fact::Started { rollout: id.clone(), title: candidate.title() });
+    let flight = Flight {
+        id,
+        started_at,
+        candidate: candidate.digest.clone(),
+        candidate_spec: scene.candidate_spec(),
+        base: scene.stable.digest.clone(),
+        title: candidate.title(),
+        candidate_version: scene.candidate_version(),
+        pinned_version: candidate.pack.version.clone(),
+        steps: scene.steps_spec(),
+        delivery,
+        autoscaled_total: scene.spec.is_autoscaled.then(|| scene.total(None)),
+        heading: Heading::Steps,
+        is_decided: false,
+        progress: None,
+    };
+    enter(scene, course, flight, StepProgress { step: 0, entered_at: started_at });
+}
+
+/// Ties the status to one rollout: to the microsecond, and in the last three digits the rollout's number, so that two
+/// rollouts differ even if the clock is set back.
+fn started_at(now: Timestamp, sequence: u64) -> Timestamp {
+    let nanos = i128::from(now.as_microsecond()) * 1_000 + i128::from(sequence % 1_000);
+    Timestamp::from_nanosecond(nanos).unwrap_or(now)
+}
+
+/// Stands at a step from now on; the next pass looks what it waits for.
+fn enter(scene: &Scene<'_>, course: &mut Course, flight: Flight, progress: StepProgress) {
+    let at = AtStep { progress, weight: weight_at(scene.steps(), progress.step), waiting: None };
+    course.standing = if progress.step >= scene.steps().len() {
+        Standing::AwaitingPromotion(at, None)
+    } else {
+        Standing::Stepping(at)
+    };
+    course.record.rollout = Some(flight);
+    course.wake_at = Some(scene.now);
+}
+
+/// A rollout on its way through the steps.
+fn step(scene: &Scene<'_>, course: &mut Course, mut flight: Flight) {
+    if scene.stable.digest == flight.candidate {
+        // The spec has become the candidate: by our commit, or because a person wrote it there.
+        flight.heading = Heading::Promotion;
+        flight.progress = None;
+        course.facts.push(Fact::PromotionStarted { rollout: flight.id.clone() });
+        return promote(scene, course, flight);
+    }
+    match &scene.candidate {
+        Some(candidate) if candidate.digest == flight.candidate => {}
+        Some(candidate) if candidate.digest != scene.stable.digest => {
+            return turn_back(scene, course, flight, RollbackReason::Superseded);
+        }
+        Some(_) | None => return turn_back(scene, course, flight, RollbackReason::Withdrawn),
+    }
+    let progress = StepProgress::read(&scene.world.agent, flight.started_at)
+        .unwrap_or(StepProgress { step: 0, entered_at: flight.started_at });
+    let progress = StepProgress { step: progress.step.min(scene.steps().len()), ..progress };
+    let weight = weight_at(scene.steps(), progress.step);
+    let unsupported = scene.delivery().err();
+    if let Some(why) = unsupported {
+        let at = AtStep { progress, weight, waiting: Some(Waiting::Unsupported(why)) };
+        course.standing = Standing::Stepping(at);
+        course.record.rollout = Some(flight);
+        return;
+    }
+    // Weights may be delivered otherwise from now on, or the steps up to here are no longer those that were passed.
+    let steps = scene.steps_spec();
+    if scene.delivery() != Ok(flight.delivery) || is_changed_up_to(&flight.steps, &steps, progress.step) {
+        return launch(scene, course);
+    }
+    flight.steps = steps;
+    let health = health(scene, &flight, progress, weight);
+    flight.progress = match health {
+        Health::Lacking { progress, .. } => progress,
+        Health::Sufficient => None,
+        Health::Exceeded => flight.progress,
+    };
+    let needed = scene.split(&flight, weight).candidate;
+    let waiting = match health {
+        // A promotion that may be in git by now is not taken back before git has answered: the pods have their say
+        // about the weight all the same.
+        Health::Exceeded if is_automatic(scene) && !may_be_promoted(scene, &flight) => {
+            return turn_back(scene, course, flight, RollbackReason::PodUnhealthy);
+        }
+        Health::Exceeded => Some(Waiting::CandidatePodsOverdue { needed, deadline: scene.progress_deadline() }),
+        Health::Lacking { deadline, .. } => {
+            course.wake_at = Some(deadline);
+            Some(Waiting::CandidatePods { needed })
+        }
+        Health::Sufficient => None,
+    };
+    if waiting.is_some() {
+        return stand(scene, course, flight, AtStep { progress, weight, waiting });
+    }
+    let Some(current) = scene.steps().get(progress.step) else {
+        let waiting = (needed == 0).then_some(Waiting::NothingTried);
+        flight.is_decided |= waiting.is_none() && matches!(scene.world.origin, Origin::Git(_));
+        return stand(scene, course, flight, AtStep { progress, weight, waiting });
+    };
+    match completion(scene, &flight, current, progress, weight) {
+        Ok(()) => {
+            course.facts.push(Fact::StepCompleted {
+                rollout: flight.id.clone(),
+                step: progress.step,
+                step_type: step_type(current),
+                text: step_text(current),
+                took: elapsed(progress.entered_at, scene.now),
+                weight,
+            });
+            let entered_at = Timestamp::from_microsecond(scene.now.as_microsecond()).unwrap_or(scene.now);
+            enter(scene, course, flight, StepProgress { step: progress.step + 1, entered_at });
+        }
+        Err((waiting, until)) => {
+            course.wake_at = until;
+            stand(scene, course, flight, AtStep { progress, weight, waiting });
+        }
+    }
+}
+
+/// Stays where it is.
+fn stand(scene: &Scene<'_>, course: &mut Course, flight: Flight, at: AtStep) {
+    course.record.rollout = Some(flight);
+    course.standing = if at.progress.step >= scene.steps().len() {
+        let waiting = at.waiting.clone();
+        Standing::AwaitingPromotion(at, waiting)
+    } else {
+        Standing::Stepping(at)
+    };
+}
+
+/// Whether the promotion of this rollout was handed to git and git's answer is not known.
+fn may_be_promoted(scene: &Scene<'_>, flight: &Flight) -> bool {
+    let Origin::Git(git) = &scene.world.origin else { return false };
+    let is_being_pushed = matches!(&git.publish, Publish::Pushing { rollout } if *rollout == flight.id);
+    flight.is_decided && (is_being_pushed || git.synced.is_none())
+}
+
+fn is_automatic(scene: &Scene<'_>) -> bool {
+    scene.rollout().is_some_and(|rollout| rollout.rollback.mode == RollbackMode::Automatic)
+}
+
+/// Whether the steps from the first to the current one are not what they were.
+fn is_changed_up_to(old: &serde_json::Value, new: &serde_json::Value, current: usize) -> bool {
+    let (Some(old), Some(new)) = (old.as_array(), new.as_array()) else { return old != new };
+    let passed = (current + 1).min(old.len());
+    new.len() < passed || old[..passed] != new[..passed]
+}
+
+fn health(scene: &Scene<'_>, flight: &Flight, progress: StepProgress, weight: Weight) -> Health {
+    let deployment = scene.candidate_deployment.as_ref().filter(|d| d.variant.as_ref() == Some(&flight.candidate));
+    let pods = Pods {
+        needed: scene.split(flight, weight).candidate,
+        available: deployment.map_or(0, |deployment| deployment.available),
+        has_exceeded_deadline: deployment.is_some_and(|deployment| deployment.has_exceeded_deadline),
+    };
+    // The first step of every kind, and each weight, asks for pods that may not be there yet.
+    let is_asked_here = progress.step == 0 || matches!(scene.steps().get(progress.step), Some(Step::SetWeight(_)));
+    let asked_at = is_asked_here.then(|| {
+        let created_at = deployment.and_then(|deployment| deployment.created_at);
+        created_at.map_or(progress.entered_at, |created_at| created_at.max(progress.entered_at))
+    });
+    judge(&pods, asked_at, flight.progress, scene.progress_deadline(), scene.now)
+}
+
+/// Whether the current step is done; otherwise what it waits for, and until when.
+fn completion(
+    scene: &Scene<'_>,
+    flight: &Flight,
+    step: &Step,
+    progress: StepProgress,
+    weight: Weight,
+) -> Result<(), (Option<Waiting>, Option<Timestamp>)> {
+    match step {
+        Step::SetWeight(_) => {
+            let split = scene.split(flight, weight);
+            let candidate = scene.candidate_deployment.as_ref().map_or(0, |deployment| deployment.pods);
+            let stable = scene.stable_deployment.as_ref().map_or(0, |deployment| deployment.pods);
+            if flight.delivery == Delivery::ReplicaWeighted && stable > split.stable {
+                return Err((Some(Waiting::StablePods { left: split.stable }), None));
+            }
+            if candidate != split.candidate {
+                return Err((Some(Waiting::CandidatePods { needed: split.candidate }), None));
+            }
+            Ok(())
+        }
+        Step::Pause(Pause::For(duration)) => {
+            if elapsed(progress.entered_at, scene.now) >= *duration {
+                return Ok(());
+            }
+            Err((None, Some(progress.entered_at.saturating_add(*duration).unwrap_or(Timestamp::MAX))))
+        }
+        Step::Pause(Pause::Indefinite) => {
+            let token = format!("{}@{}", flight.id, progress.step);
+            if scene.world.agent.annotation(names::RESUME_ANNOTATION) == Some(&token) {
+                return Ok(());
+            }
+            Err((Some(Waiting::Resume { token }), None))
+        }
+        Step::Analysis { .. } => {
+            Err((Some(Waiting::Unsupported("analysis steps are not supported by this version of Serin".into())), None))
+        }
+    }
+}
+
+/// Turns a rollout back. What is rejected is recorded in the same write, before any traffic moves.
+fn turn_back(scene: &Scene<'_>, course: &mut Course, mut flight: Flight, reason: RollbackReason) {
+    let is_present = scene.candidate.as_ref().is_some_and(|candidate| candidate.digest == flight.candidate);
+    let is_rejected = match reason {
+        RollbackReason::PodUnhealthy => true,
+        RollbackReason::PromotionReverted => is_present,
+        RollbackReason::Withdrawn | RollbackReason::Superseded => false,
+    };
+    if is_rejected {
+        course.record.reject(Rejected {
+            candidate: flight.candidate.clone(),
+            candidate_spec: flight.candidate_spec.clone(),
+            rollout: flight.id.clone(),
+            title: flight.title.clone(),
+            pinned_version: flight.pinned_version.clone(),
+            reason,
+            at: scene.now,
+            cleared_by: None,
+        });
+    }
+    if reason != RollbackReason::Superseded {
+        cool_down(scene, &mut course.record);
+    }
+    course.facts.push(Fact::RolledBack { rollout: flight.id.clone(), reason });
+    flight.heading = Heading::Rollback { reason, at: scene.now };
+    flight.progress = None;
+    roll_back(scene, course, flight, reason);
+}
+
+/// A rollout on its way back: over when nothing of the candidate is left.
+fn roll_back(scene: &Scene<'_>, course: &mut Course, flight: Flight, reason: RollbackReason) {
+    if scene.candidate_deployment.is_some() {
+        course.record.rollout = Some(flight);
+        course.standing = Standing::RollingBack(reason);
+        return;
+    }
+    course.record.last =
+        Some(Ended { rollout: flight.id, title: flight.title, rolled_back: Some(reason), at: scene.now });
+    idle(scene, course);
+}
+
+/// A rollout whose spec is the candidate: over when stable is complete and nothing of the candidate is left.
+fn promote(scene: &Scene<'_>, course: &mut Course, flight: Flight) {
+    if scene.stable.digest != flight.candidate {
+        return turn_back(scene, course, flight, RollbackReason::PromotionReverted);
+    }
+    if !scene.is_stable_complete() || scene.candidate_deployment.is_some() {
+        course.record.rollout = Some(flight);
+        course.standing = Standing::Promoting;
+        return;
+    }
+    course.facts.push(Fact::Promoted { rollout: flight.id.clone() });
+    course.record.promoted = Some(Promoted { from: flight.base, to: flight.candidate, rollout: flight.id.clone() });
+    course.record.last = Some(Ended { rollout: flight.id, title: flight.title, rolled_back: None, at: scene.now });
+    idle(scene, course);
+}

@@ -1,0 +1,101 @@
+//! When a decision is due, and what it says.
+//!
+//! A decision is a level, like every effect: it is due as long as the spec does not say it yet. So it survives a crash at
+//! any point without being stored anywhere but in the record that led to it.
+
+use serde_json::{Map, Value};
+
+use crate::api::RollbackMode;
+use crate::cluster::MergePatch;
+use crate::object::ObjectKey;
+use crate::rollout::course::{Course, Standing};
+use crate::rollout::decision::{Decision, Outcome};
+use crate::rollout::scene::Scene;
+use crate::rollout::verdict::Effect;
+use crate::rollout::world::Origin;
+use crate::writeback::plan::{PlannedChanges, plan_changes};
+
+/// The decision that is due: for git to have, or as a patch of an object that somebody applied by hand.
+pub(crate) fn decide(scene: &Scene<'_>, course: &Course) -> (Option<Decision>, Option<Effect>) {
+    let Some(decision) = due(scene, course) else { return (None, None) };
+    match &scene.world.origin {
+        Origin::Git(_) => (Some(decision), None),
+        Origin::ByHand => (None, patch(scene, &decision).map(|patch| Effect::Patch(Box::new(patch)))),
+    }
+}
+
+/// The decision that is due.
+///
+/// A promotion, when: 1. all steps are done; 2. the candidate has available pods at the last weight; 3. nothing else is
+/// waited for. A rollback, when: 1. nothing of the candidate is left in the cluster; 2. the spec still names a candidate
+/// that was rejected.
+fn due(scene: &Scene<'_>, course: &Course) -> Option<Decision> {
+    match (&course.standing, &course.record.rollout) {
+        (Standing::AwaitingPromotion(_, None), Some(flight)) => Some(Decision {
+            agent: scene.key.clone(),
+            rollout: flight.id.clone(),
+            outcome: Outcome::Promoted,
+            candidate: scene.decided_candidate(),
+            base: scene.decided_base(),
+            title: flight.title.clone(),
+            story: scene.world.story.clone(),
+            pinned_version: flight.pinned_version.clone(),
+        }),
+        (Standing::Idle(_), None) => {
+            let present = scene.candidate.as_ref()?;
+            let entry = course.record.rejection(&present.digest)?;
+            let mut story = scene.world.story.clone();
+            story.push(match scene.rollout().map(|rollout| rollout.rollback.mode) {
+                Some(RollbackMode::Automatic) => format!("Rolled back automatically: {}.", entry.reason),
+                _ => format!("Rolled back: {}.", entry.reason),
+            });
+            Some(Decision {
+                agent: scene.key.clone(),
+                rollout: entry.rollout.clone(),
+                outcome: Outcome::RolledBack(entry.reason),
+                candidate: scene.decided_candidate(),
+                base: scene.decided_base(),
+                title: entry.title.clone(),
+                story,
+                pinned_version: entry.pinned_version.clone(),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The decision as a patch of an object that somebody applied by hand.
+fn patch(scene: &Scene<'_>, decision: &Decision) -> Option<MergePatch> {
+    let agent = &scene.world.agent;
+    let before = Value::Object(agent.fields().clone());
+    let PlannedChanges::Changes(changes) = plan_changes(decision, &before) else { return None };
+    let mut after = before.clone();
+    for change in &changes {
+        change.apply(&mut after);
+    }
+    Some(MergePatch {
+        key: ObjectKey::agent(&scene.key),
+        uid: scene.uid.clone(),
+        resource_version: agent.resource_version()?.to_owned(),
+        patch: patch_between(&before, &after),
+    })
+}
+
+/// The JSON merge patch (RFC 7386) that makes `before` into `after`.
+fn patch_between(before: &Value, after: &Value) -> Value {
+    let (Value::Object(old), Value::Object(new)) = (before, after) else { return after.clone() };
+    let mut patch: Map<String, Value> =
+        old.keys().filter(|key| !new.contains_key(*key)).map(|key| (key.clone(), Value::Null)).collect();
+    for (key, value) in new {
+        match old.get(key) {
+            Some(same) if same == value => {}
+            Some(other) => {
+                patch.insert(key.clone(), patch_between(other, value));
+            }
+            None => {
+                patch.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    Value::Object(patch)
+}

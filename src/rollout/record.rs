@@ -1,0 +1,209 @@
+//! What survives a restart and has no field in the seeds' `status.rollout`: one annotation on the
+//! AgentRuntime, so that a cluster whose CRD comes from the reference operator prunes nothing.
+//!
+//! Which step a rollout is at lives in `status.rollout` and counts only if `startedAt` there is the record's:
+//! a status of an earlier rollout never counts for this one.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::ids::{CommitSha, Digest, RolloutId};
+use crate::rollout::decision::RollbackReason;
+
+/// The version of the format that this release writes. It reads every one up to it.
+const VERSION: u32 = 1;
+
+/// How many rejected candidates are remembered; the oldest goes first. One agent rarely has more than a few, and
+/// an annotation has 256 KiB for everything.
+const REJECTED_LIMIT: usize = 20;
+
+/// The engine's memory about one agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// Format version.
+    #[serde(default)]
+    version: u32,
+    /// How many rollouts there were; makes ids unique.
+    #[serde(default)]
+    pub sequence: u64,
+    /// The rollout in flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Flight>,
+    /// Candidates that do not start by themselves, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rejected: Vec<Rejected>,
+    /// The last promotion, as long as its revert would bring its candidate back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promoted: Option<Promoted>,
+    /// No rollout starts before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cooldown_until: Option<Timestamp>,
+    /// How the last rollout ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Ended>,
+}
+
+/// A rollout in flight.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Flight {
+    /// Its name for ever.
+    pub id: RolloutId,
+    /// When it started; ties `status.rollout` to it.
+    pub started_at: Timestamp,
+    /// The content on trial.
+    pub candidate: Digest,
+    /// `spec.rollout.candidate` as it was.
+    pub candidate_spec: Value,
+    /// The content it was tried against.
+    pub base: Digest,
+    /// What the candidate is, for people.
+    pub title: String,
+    /// The version label of the candidate (reference 2.2).
+    pub candidate_version: String,
+    /// The candidate's pinned pack version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned_version: Option<String>,
+    /// `spec.rollout.steps` as they are obeyed.
+    pub steps: Value,
+    /// How weight reaches the pods.
+    pub delivery: Delivery,
+    /// Pods in all, where an autoscaler and not the manifest says how many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autoscaled_total: Option<u32>,
+    /// Where it is going.
+    pub heading: Heading,
+    /// Whether its promotion was handed to git: it may then be there, even if nobody has seen it yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_decided: bool,
+    /// When the candidate last made progress towards the pods it needs, where that was neither at the beginning of
+    /// the step nor is it the case now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+}
+
+/// How weight reaches the pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Delivery {
+    /// By the ratio of pods.
+    ReplicaWeighted,
+    /// Not at all: there is no `trafficRouting` block, and the Service spreads over both tracks at full size.
+    Unrouted,
+}
+
+/// Where a rollout is going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "to")]
+pub enum Heading {
+    /// Through its steps. Ends when all are done and the spec has become the candidate, or in a rollback.
+    Steps,
+    /// The spec is the candidate: stable rolls to it behind the candidate's pods. Ends when stable is complete and the
+    /// candidate gone, or in a rollback when the spec is changed again.
+    Promotion,
+    /// Back to the spec. Ends when stable has all its pods and the candidate is gone.
+    Rollback {
+        /// Why.
+        reason: RollbackReason,
+        /// When it was decided.
+        at: Timestamp,
+    },
+}
+
+/// A number of available candidate pods, and when it was first seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Available pods of the candidate.
+    pub available: u32,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// A candidate that was rolled back and does not start again by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rejected {
+    /// Its content.
+    pub candidate: Digest,
+    /// Its content as it stands in the manifest until the commit that removes it.
+    pub candidate_spec: Value,
+    /// The rollout that rejected it.
+    pub rollout: RolloutId,
+    /// Its name, for people.
+    pub title: String,
+    /// The pack version it pinned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned_version: Option<String>,
+    /// Why.
+    pub reason: RollbackReason,
+    /// When.
+    pub at: Timestamp,
+    /// The first commit seen without it. If it is there again in a commit that has this one behind it, a person has
+    /// put it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cleared_by: Option<CommitSha>,
+}
+
+/// A promotion whose revert would bring its candidate back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Promoted {
+    /// What ran before.
+    pub from: Digest,
+    /// What was promoted.
+    pub to: Digest,
+    /// The rollout.
+    pub rollout: RolloutId,
+}
+
+/// How a rollout ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ended {
+    /// The rollout.
+    pub rollout: RolloutId,
+    /// What it was about, for people.
+    pub title: String,
+    /// `None`: promoted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rolled_back: Option<RollbackReason>,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl Record {
+    /// Reads the annotation. One that is not there, or that somebody edited to nonsense, is an empty record: the
+    /// rollout then starts from its first step, which is safe.
+    pub fn parse(annotation: Option<&str>) -> Self {
+        annotation
+            .and_then(|text| serde_json::from_str::<Self>(text).ok())
+            .filter(|record| record.version <= VERSION)
+            .unwrap_or_default()
+    }
+
+    /// The text of the annotation.
+    pub fn render(&self) -> String {
+        let record = Self { version: VERSION, ..self.clone() };
+        serde_json::to_string(&record).expect("a record has only string keys")
+    }
+
+    /// Whether there is nothing worth writing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self { version: self.version, ..Self::default() }
+    }
+
+    /// The entry about a rejected candidate.
+    pub fn rejection(&self, candidate: &Digest) -> Option<&Rejected> {
+        self.rejected.iter().rev().find(|entry| entry.candidate == *candidate)
+    }
+
+    /// Adds a rejected candidate in place of an older entry about the same content.
+    pub(crate) fn reject(&mut self, entry: Rejected) {
+        self.rejected.retain(|other| other.candidate != entry.candidate);
+        self.rejected.push(entry);
+        let surplus = self.rejected.len().saturating_sub(REJECTED_LIMIT);
+        self.rejected.drain(..surplus);
+    }
+}

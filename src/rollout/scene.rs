@@ -1,0 +1,237 @@
+//! The world, read: variants, references and Deployments of one agent as the decisions need them.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+
+use crate::api::duration::parse_duration;
+use crate::api::{AgentRuntime, Pause, Rollout, Step, TrafficMode, names};
+use crate::ids::{AgentKey, Uid, Weight};
+use crate::object::{Kind, Object, ObjectKey};
+use crate::rollout::observed::Deployment;
+use crate::rollout::record::{Delivery, Flight, Record};
+use crate::rollout::references::References;
+use crate::rollout::split::{Split, delivered, split};
+use crate::rollout::variant::Variant;
+use crate::rollout::world::{GitView, Origin, World};
+
+/// Kubernetes' own default of `progressDeadlineSeconds`.
+const DEFAULT_PROGRESS_DEADLINE: SignedDuration = SignedDuration::from_secs(600);
+
+/// A readable agent with everything around it.
+pub(crate) struct Scene<'a> {
+    pub(crate) world: &'a World,
+    pub(crate) now: Timestamp,
+    pub(crate) key: AgentKey,
+    pub(crate) uid: Uid,
+    pub(crate) spec: AgentRuntime,
+    /// What the spec says, without the candidate.
+    pub(crate) stable: Variant,
+    pub(crate) stable_references: References,
+    /// What the candidate in the spec says; `None` where there is none.
+    pub(crate) candidate: Option<Variant>,
+    pub(crate) candidate_references: Option<References>,
+    /// The stable Deployment, if it is ours.
+    pub(crate) stable_deployment: Option<Deployment>,
+    /// The candidate's Deployment, if it is ours.
+    pub(crate) candidate_deployment: Option<Deployment>,
+    pub(crate) record: Record,
+}
+
+impl<'a> Scene<'a> {
+    pub(crate) fn read(world: &'a World, spec: AgentRuntime, now: Timestamp) -> Self {
+        let agent = &world.agent;
+        let packs: Vec<&Object> = world.packs.iter().map(AsRef::as_ref).collect();
+        let namespace = agent.namespace();
+        let stable = Variant::of_spec(&spec, namespace, &packs);
+        let candidate = spec
+            .rollout
+            .as_ref()
+            .and_then(|rollout| rollout.candidate.as_ref())
+            .map(|candidate| Variant::of_candidate(&spec, candidate, namespace, &packs));
+        let uid = agent.uid().unwrap_or_else(|| Uid::new(""));
+        let own = |name: &str| {
+            world.live(&Kind::DEPLOYMENT, name).filter(|d| d.is_controlled_by(&uid)).map(|d| Deployment::read(d))
+        };
+        Self {
+            now,
+            key: AgentKey::new(namespace, agent.name()),
+            stable_references: References::resolve(world, &stable),
+            candidate_references: candidate.as_ref().map(|candidate| References::resolve(world, candidate)),
+            stable_deployment: own(agent.name()),
+            candidate_deployment: own(&names::candidate_deployment(agent.name())),
+            record: Record::parse(agent.annotation(names::RECORD_ANNOTATION)),
+            uid,
+            world,
+            spec,
+            stable,
+            candidate,
+        }
+    }
+
+    /// Who sits on one of the agent's Deployment names without being this agent's: a name is checked before anything
+    /// under it is written or deleted.
+    pub(crate) fn squatter(&self, deployment: &str) -> Option<String> {
+        let other = AgentKey::new(&self.key.namespace, deployment);
+        if other != self.key && self.world.live_at(&ObjectKey::agent(&other)).is_some() {
+            return Some(format!("the name {deployment} belongs to the AgentRuntime {other}"));
+        }
+        let live = self.world.live(&Kind::DEPLOYMENT, deployment)?;
+        (!live.is_controlled_by(&self.uid))
+            .then(|| format!("a Deployment {deployment} is there that does not belong to this agent"))
+    }
+
+    pub(crate) fn rollout(&self) -> Option<&Rollout> {
+        self.spec.rollout.as_ref()
+    }
+
+    pub(crate) fn steps(&self) -> &[Step] {
+        self.rollout().map(|rollout| rollout.steps.as_slice()).unwrap_or_default()
+    }
+
+    /// `spec.rollout.steps` as it stands in the object.
+    pub(crate) fn steps_spec(&self) -> Value {
+        self.world.agent.at("/spec/rollout/steps").cloned().unwrap_or(Value::Null)
+    }
+
+    /// `spec.rollout.candidate` as it stands in the object.
+    pub(crate) fn candidate_spec(&self) -> Value {
+        self.world.agent.at("/spec/rollout/candidate").cloned().unwrap_or(Value::Null)
+    }
+
+    /// The object that a decision is about: the manifest where there is one.
+    fn decided_object(&self) -> &Object {
+        match &self.world.origin {
+            Origin::Git(GitView { manifest: Some(manifest), .. }) => manifest,
+            Origin::Git(_) | Origin::ByHand => &self.world.agent,
+        }
+    }
+
+    /// `spec.rollout.candidate` as a decision names it.
+    pub(crate) fn decided_candidate(&self) -> Value {
+        self.decided_object().at("/spec/rollout/candidate").cloned().unwrap_or(Value::Null)
+    }
+
+    /// The overridable fields of the spec as a decision names them, those that are set.
+    pub(crate) fn decided_base(&self) -> Value {
+        let spec = self.decided_object().at("/spec");
+        let fields: Map<String, Value> = ["promptPackRef", "providers", "toolRegistryRef"]
+            .into_iter()
+            .filter_map(|field| Some((field.to_owned(), spec?.get(field)?.clone())))
+            .filter(|(_, value)| !value.is_null())
+            .collect();
+        Value::Object(fields)
+    }
+
+    /// How weight reaches the pods, or why it cannot.
+    pub(crate) fn delivery(&self) -> Result<Delivery, String> {
+        let Some(routing) = self.rollout().and_then(|rollout| rollout.traffic_routing.as_ref()) else {
+            return Ok(Delivery::Unrouted);
+        };
+        match (routing.mode, routing.has_istio) {
+            (Some(TrafficMode::Mesh), _) => {
+                Err("trafficRouting.mode mesh is not supported by this version of Serin".into())
+            }
+            (Some(TrafficMode::External), _) | (None, true) => {
+                Err("trafficRouting.mode external is not supported by this version of Serin".into())
+            }
+            (Some(TrafficMode::ReplicaWeighted) | None, _) => Ok(Delivery::ReplicaWeighted),
+        }
+    }
+
+    /// The pods that the agent is meant to have in all.
+    pub(crate) fn total(&self, flight: Option<&Flight>) -> u32 {
+        if !self.spec.is_autoscaled {
+            return self.spec.total_replicas();
+        }
+        let live = self.stable_deployment.as_ref().map(|deployment| deployment.wanted);
+        flight.and_then(|flight| flight.autoscaled_total).or(live).unwrap_or_else(|| self.spec.total_replicas())
+    }
+
+    /// The pods that a weight asks for. An agent that is scaled to zero is tried with one pod of the candidate, and gets
+    /// none of stable.
+    pub(crate) fn split(&self, flight: &Flight, weight: Weight) -> Split {
+        let total = self.total(Some(flight));
+        match flight.delivery {
+            Delivery::ReplicaWeighted => {
+                let split = split(total.max(1), weight);
+                Split { stable: split.stable.min(total), ..split }
+            }
+            Delivery::Unrouted => Split { candidate: total.max(1), stable: total },
+        }
+    }
+
+    /// Available pods of the candidate on trial.
+    pub(crate) fn candidate_available(&self) -> u32 {
+        self.candidate_deployment.as_ref().map_or(0, |deployment| deployment.available)
+    }
+
+    /// The weight that available pods deliver now.
+    pub(crate) fn delivered(&self) -> Weight {
+        delivered(self.candidate_available(), self.stable_deployment.as_ref().map_or(0, |d| d.available))
+    }
+
+    /// How long the candidate may make no progress towards its pods.
+    pub(crate) fn progress_deadline(&self) -> SignedDuration {
+        self.world
+            .agent
+            .annotation(names::PROGRESS_DEADLINE_ANNOTATION)
+            .and_then(|text| parse_duration(text).ok())
+            .filter(|deadline| !deadline.is_zero())
+            .unwrap_or(DEFAULT_PROGRESS_DEADLINE)
+    }
+
+    /// The version label of the candidate (reference 2.2).
+    pub(crate) fn candidate_version(&self) -> String {
+        let Some(candidate) = &self.candidate else { return self.stable.version.clone().unwrap_or_default() };
+        let reference = &candidate.pack;
+        reference
+            .version
+            .clone()
+            .or_else(|| reference.track.map(|track| track.as_str().to_owned()))
+            .unwrap_or_else(|| reference.name.clone())
+    }
+
+    /// The version that stable runs and has been healthy with; empty before the first time.
+    pub(crate) fn active_version(&self) -> &str {
+        self.world.agent.text("/status/activeVersion").unwrap_or_default()
+    }
+
+    /// Whether stable runs the spec with all its pods.
+    pub(crate) fn is_stable_complete(&self) -> bool {
+        self.stable_deployment.as_ref().is_some_and(|deployment| deployment.is_complete(&self.stable.digest))
+    }
+}
+
+/// The weight in effect at `step`: of the last `setWeight` up to it, 0 before the first.
+///
+/// A function of the step alone, so that neither a pause that ends nor an analysis can change it.
+pub(crate) fn weight_at(steps: &[Step], step: usize) -> Weight {
+    steps
+        .iter()
+        .take(step + 1)
+        .rev()
+        .find_map(|step| match step {
+            Step::SetWeight(weight) => Some(*weight),
+            Step::Pause(_) | Step::Analysis { .. } => None,
+        })
+        .unwrap_or(Weight::ZERO)
+}
+
+/// The metric label of a step.
+pub(crate) fn step_type(step: &Step) -> &'static str {
+    match step {
+        Step::SetWeight(_) => "setWeight",
+        Step::Pause(_) => "pause",
+        Step::Analysis { .. } => "analysis",
+    }
+}
+
+/// What a step says, for people: `setWeight 50`.
+pub(crate) fn step_text(step: &Step) -> String {
+    match step {
+        Step::SetWeight(weight) => format!("setWeight {weight}"),
+        Step::Pause(Pause::For(duration)) => format!("pause {}", crate::api::duration::render_duration(*duration)),
+        Step::Pause(Pause::Indefinite) => "paused indefinitely".to_owned(),
+        Step::Analysis { template, .. } => format!("analysis {template}"),
+    }
+}

@@ -1,0 +1,341 @@
+//! `status` of the AgentRuntime: the fields, conditions and messages of the seeds and of reference section 2.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::api::FieldError;
+use crate::object::{Kind, Object, ObjectKey};
+use crate::rollout::course::{Course, Standing, Waiting};
+use crate::rollout::observed::Deployment;
+use crate::rollout::record::Delivery;
+use crate::rollout::references::{Checked, Missing};
+use crate::rollout::scene::{Scene, step_text};
+use crate::rollout::verdict::{Phase, Report};
+
+/// A condition before it has a transition time.
+struct Condition {
+    kind: &'static str,
+    status: &'static str,
+    reason: &'static str,
+    message: String,
+}
+
+fn condition(kind: &'static str, is_true: bool, reason: &'static str, message: impl Into<String>) -> Condition {
+    Condition { kind, status: if is_true { "True" } else { "False" }, reason, message: message.into() }
+}
+
+/// What keeps the workload from being as the spec says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Troubles {
+    /// About the stable Deployment.
+    pub(crate) deployment: Option<(&'static str, String)>,
+    /// About the Service.
+    pub(crate) service: Option<(&'static str, String)>,
+    /// About the framework image.
+    pub(crate) framework: Option<(&'static str, String)>,
+    /// About the tool registry.
+    pub(crate) registry: Option<(&'static str, String)>,
+}
+
+/// How the agent stands, for people and metrics.
+pub(crate) fn report(scene: &Scene<'_>, course: &Course) -> Report {
+    let flight = course.record.rollout.as_ref();
+    let (phase, at) = match &course.standing {
+        Standing::Idle(_) => (Phase::Idle, None),
+        Standing::Stepping(at) => (Phase::Stepping, Some(at)),
+        Standing::AwaitingPromotion(at, _) => (Phase::AwaitingPromotion, Some(at)),
+        Standing::Promoting => (Phase::Promoting, None),
+        Standing::RollingBack(_) => (Phase::RollingBack, None),
+    };
+    let total = scene.steps().len();
+    let step = match &course.standing {
+        Standing::Promoting => Some((total, total)),
+        _ => at.map(|at| (at.progress.step, total)),
+    };
+    Report {
+        phase,
+        rollout: flight.map(|flight| flight.id.clone()),
+        step,
+        requested: match (&course.standing, at) {
+            (Standing::Promoting, _) => crate::ids::Weight::FULL,
+            (_, Some(at)) => at.weight,
+            _ => crate::ids::Weight::ZERO,
+        },
+        delivered: scene.delivered(),
+        stable_version: active_version(scene),
+        candidate_version: flight.map(|flight| flight.candidate_version.clone()).unwrap_or_default(),
+        message: message(scene, course),
+    }
+}
+
+/// The one sentence: what is going on, and what it waits for (reference 2.5).
+fn message(scene: &Scene<'_>, course: &Course) -> String {
+    let flight = course.record.rollout.as_ref();
+    let publish = |rollout| match &scene.world.origin {
+        crate::rollout::world::Origin::Git(git) => git.publish.obstacle(rollout),
+        crate::rollout::world::Origin::ByHand => None,
+    };
+    match &course.standing {
+        Standing::Stepping(at) => {
+            let what = scene.steps().get(at.progress.step).map(step_text).unwrap_or_default();
+            let waiting = at.waiting.as_ref().map(|waiting| format!(": {waiting}")).unwrap_or_default();
+            format!("step {}: {what}{waiting}", at.progress.step)
+        }
+        Standing::AwaitingPromotion(_, Some(waiting)) => format!("all steps completed, {waiting}"),
+        Standing::AwaitingPromotion(_, None) => {
+            let why = flight.and_then(|flight| publish(&flight.id));
+            why.map_or_else(
+                || "all steps completed, promoting".to_owned(),
+                |why| format!("all steps completed, the promotion waits for git: {why}"),
+            )
+        }
+        Standing::Promoting => {
+            "promoting: waiting for stable to roll to the new version behind the candidate".to_owned()
+        }
+        Standing::RollingBack(reason) => format!("rolling back: {reason}"),
+        Standing::Idle(hold) => {
+            let last = course.record.last.as_ref().map(|last| match last.rolled_back {
+                None => "promoted".to_owned(),
+                Some(reason @ crate::rollout::decision::RollbackReason::PodUnhealthy) => {
+                    format!("auto-rollback: {reason}")
+                }
+                Some(reason) => format!("rolled back: {reason}"),
+            });
+            let pending = course.record.rejected.last().and_then(|entry| publish(&entry.rollout));
+            let notes = [
+                last,
+                hold.as_ref().map(ToString::to_string),
+                pending.map(|why| format!("its commit waits for git: {why}")),
+            ];
+            notes.into_iter().flatten().collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
+/// The version that stable has been healthy with.
+fn active_version(scene: &Scene<'_>) -> String {
+    if scene.is_stable_complete() {
+        scene.stable.version.clone().unwrap_or_default()
+    } else {
+        scene.active_version().to_owned()
+    }
+}
+
+/// The status of a readable agent.
+pub(crate) fn render(scene: &Scene<'_>, course: &Course, report: &Report, troubles: &Troubles) -> Object {
+    let agent = &scene.world.agent;
+    let both = || [&scene.stable_deployment, &scene.candidate_deployment].into_iter().flatten();
+    let sum = |count: fn(&Deployment) -> u32| both().map(count).sum::<u32>();
+    let ready = sum(|deployment| deployment.ready);
+    let conditions = conditions(scene, course, report, troubles, ready);
+    let is_failed = conditions.iter().any(|c| c.status == "False" && FAILED.contains(&c.reason));
+    let phase = if is_failed {
+        "Failed"
+    } else if ready > 0 {
+        "Running"
+    } else {
+        "Pending"
+    };
+    let mut status = Map::new();
+    status.insert("phase".into(), phase.into());
+    status.insert("observedGeneration".into(), agent.generation().into());
+    status.insert(
+        "replicas".into(),
+        json!({
+            "desired": scene.total(course.record.rollout.as_ref()),
+            "ready": ready,
+            "available": sum(|deployment| deployment.available),
+        }),
+    );
+    if !report.stable_version.is_empty() {
+        status.insert("activeVersion".into(), report.stable_version.clone().into());
+    }
+    if let Some(endpoint) = endpoint(scene) {
+        status.insert("serviceEndpoint".into(), endpoint.into());
+    }
+    if let Some(rollout) = rollout(scene, course, report) {
+        status.insert("rollout".into(), rollout);
+    }
+    finish(agent, status, conditions, scene.now)
+}
+
+/// Reasons that make the phase Failed (reference 2.3).
+const FAILED: [&str; 8] = [
+    "PromptPackNotFound",
+    "PromptPackInvalid",
+    "ProviderNotFound",
+    "RoleMismatch",
+    "DeploymentFailed",
+    "ServiceFailed",
+    "NameTaken",
+    "FrameworkImageUnavailable",
+];
+
+/// `<service>.<namespace>.svc.cluster.local:<port of the primary facade>` (reference 1e).
+fn endpoint(scene: &Scene<'_>) -> Option<String> {
+    let service = scene.world.live(&Kind::SERVICE, &scene.key.name).filter(|s| s.is_controlled_by(&scene.uid))?;
+    let port = service.integer("/spec/ports/0/port")?;
+    Some(format!("{}.{}.svc.cluster.local:{port}", scene.key.name, scene.key.namespace))
+}
+
+/// `status.rollout` (reference 2.1). It stays after a rollout has ended, so that promoted, rolled back and never
+/// started can be told apart.
+fn rollout(scene: &Scene<'_>, course: &Course, report: &Report) -> Option<Value> {
+    let mut rollout = Map::new();
+    let mut put = |field: &str, value: Value| rollout.insert(field.to_owned(), value);
+    let Some(flight) = &course.record.rollout else {
+        if report.message.is_empty() {
+            return None;
+        }
+        put("active", false.into());
+        put("currentWeight", 0.into());
+        put("message", report.message.clone().into());
+        put("stableVersion", report.stable_version.clone().into());
+        return Some(Value::Object(rollout));
+    };
+    put("active", true.into());
+    put("message", report.message.clone().into());
+    put("stableVersion", report.stable_version.clone().into());
+    put("candidateVersion", flight.candidate_version.clone().into());
+    put("startedAt", flight.started_at.to_string().into());
+    put("currentWeight", report.requested.percent().into());
+    put("trafficWeightEnforced", false.into());
+    if flight.delivery == Delivery::ReplicaWeighted {
+        put("trafficRoutingMode", "replicaWeighted".into());
+    }
+    match &course.standing {
+        Standing::Stepping(at) | Standing::AwaitingPromotion(at, _) => {
+            put("currentStep", at.progress.step.into());
+            put("stepStartedAt", at.progress.entered_at.to_string().into());
+        }
+        Standing::Promoting => {
+            put("promoting", true.into());
+            put("currentStep", scene.steps().len().into());
+        }
+        Standing::RollingBack(_) | Standing::Idle(_) => {}
+    }
+    Some(Value::Object(rollout))
+}
+
+fn conditions(scene: &Scene<'_>, course: &Course, report: &Report, troubles: &Troubles, ready: u32) -> Vec<Condition> {
+    let mut conditions = vec![rollout_active(course, report)];
+    conditions.push(match &scene.stable_references.pack {
+        Ok(pack) => {
+            condition("PromptPackReady", true, "PromptPackFound", format!("PromptPack {} is there", pack.name()))
+        }
+        Err(Missing { reason, message }) => condition("PromptPackReady", false, reason, message),
+    });
+    // What was not checked is neither true nor false.
+    let unchecked = |kind, what: &str| Condition {
+        kind,
+        status: "Unknown",
+        reason: "NotChecked",
+        message: format!("the cluster serves no {what}: the references are passed through unchecked"),
+    };
+    let candidate = scene.candidate_references.as_ref();
+    let is_unserved = matches!(scene.stable_references.providers, Checked::NotServed)
+        || candidate.is_some_and(|references| matches!(references.providers, Checked::NotServed));
+    conditions.push(match &scene.stable_references.providers {
+        _ if is_unserved => unchecked("ProviderReady", "Providers"),
+        Checked::Missing(Missing { reason, message }) => condition("ProviderReady", false, reason, message),
+        Checked::Found(_) | Checked::NotServed => {
+            condition("ProviderReady", true, "ProviderFound", "all providers are there")
+        }
+    });
+    let is_unserved = matches!(scene.stable_references.registry, Checked::NotServed)
+        || candidate.is_some_and(|references| matches!(references.registry, Checked::NotServed));
+    match &scene.stable_references.registry {
+        _ if troubles.registry.is_some() => {
+            if let Some((reason, why)) = &troubles.registry {
+                conditions.push(condition("ToolRegistryReady", false, reason, why));
+            }
+        }
+        _ if is_unserved => conditions.push(unchecked("ToolRegistryReady", "ToolRegistries")),
+        Checked::Missing(Missing { reason, message }) => {
+            conditions.push(condition("ToolRegistryReady", false, reason, message));
+        }
+        Checked::Found(Some(registry)) => conditions.push(condition(
+            "ToolRegistryReady",
+            true,
+            "ToolRegistryFound",
+            format!("ToolRegistry {} is there", registry.name()),
+        )),
+        Checked::Found(None) | Checked::NotServed => {}
+    }
+    conditions.push(match &troubles.framework {
+        Some((reason, why)) => condition("FrameworkReady", false, reason, why),
+        None => condition("FrameworkReady", true, "FrameworkImageResolved", "the runtime image is known"),
+    });
+    conditions.push(match &troubles.deployment {
+        Some((reason, why)) => condition("DeploymentReady", false, reason, why),
+        None => condition("DeploymentReady", true, "DeploymentCreated", "the stable Deployment is as the spec says"),
+    });
+    conditions.push(match &troubles.service {
+        Some((reason, why)) => condition("ServiceReady", false, reason, why),
+        None => condition("ServiceReady", true, "ServiceCreated", "the Service is as the spec says"),
+    });
+    // Either track serves: at full weight stable has no pods, and the agent is ready all the same (W29).
+    conditions.push(if ready > 0 {
+        condition("Ready", true, "RuntimeReady", "at least one pod is ready")
+    } else {
+        condition("Ready", false, "RuntimeNotReady", "no pod is ready")
+    });
+    conditions
+}
+
+fn rollout_active(course: &Course, report: &Report) -> Condition {
+    let message = report.message.clone();
+    match &course.standing {
+        Standing::Idle(_) if message.is_empty() => {
+            condition("RolloutActive", false, "NoActiveRollout", "no active rollout")
+        }
+        Standing::Idle(_) => condition("RolloutActive", false, "NoActiveRollout", message),
+        Standing::Promoting => condition("RolloutActive", true, "Promoting", message),
+        Standing::RollingBack(_) => condition("RolloutActive", true, "RollingBack", message),
+        Standing::Stepping(at) if matches!(at.waiting, Some(Waiting::CandidatePodsOverdue { .. })) => {
+            condition("RolloutActive", true, "ProgressDeadlineExceeded", message)
+        }
+        Standing::Stepping(_) | Standing::AwaitingPromotion(..) => {
+            condition("RolloutActive", true, "RolloutInProgress", message)
+        }
+    }
+}
+
+/// The status of an agent whose spec cannot be used: what ran goes on, and the fields are named.
+pub(crate) fn render_invalid(agent: &Object, errors: &[FieldError], now: Timestamp) -> (Object, String) {
+    let message = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let mut status = Map::new();
+    for field in ["phase", "replicas", "activeVersion", "serviceEndpoint", "rollout"] {
+        if let Some(value) = agent.at("/status").and_then(|status| status.get(field)) {
+            status.insert(field.to_owned(), value.clone());
+        }
+    }
+    status.insert("observedGeneration".into(), agent.generation().into());
+    let message = format!("the spec cannot be used, so nothing moves: {message}");
+    let conditions = vec![condition("RolloutActive", false, "InvalidSpec", message.clone())];
+    (finish(agent, status, conditions, now), message)
+}
+
+/// The object to apply: conditions keep the time of their last transition as long as their status stays.
+fn finish(agent: &Object, mut status: Map<String, Value>, conditions: Vec<Condition>, now: Timestamp) -> Object {
+    let live = agent.at("/status/conditions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let now = Value::from(now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    let conditions: Vec<Value> = conditions
+        .into_iter()
+        .map(|condition| {
+            let before = live.iter().find(|c| c["type"] == condition.kind && c["status"] == condition.status);
+            json!({
+                "type": condition.kind,
+                "status": condition.status,
+                "reason": condition.reason,
+                "message": condition.message,
+                "observedGeneration": agent.generation(),
+                "lastTransitionTime": before.map_or_else(|| now.clone(), |c| c["lastTransitionTime"].clone()),
+            })
+        })
+        .collect();
+    status.insert("conditions".into(), conditions.into());
+    let mut object = Object::bare(&ObjectKey::new(Kind::AGENT_RUNTIME, agent.namespace(), agent.name()));
+    object.fields_mut().insert("status".into(), Value::Object(status));
+    object
+}

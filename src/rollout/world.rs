@@ -1,0 +1,103 @@
+//! Everything that was observed about one agent: the only input of the engine besides the time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::ids::{CommitSha, RolloutId, SourceName};
+use crate::object::{Kind, Object, ObjectKey};
+use crate::workload::WorkloadSettings;
+
+/// One agent and all that bears on it.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// The AgentRuntime as it lives.
+    pub agent: Arc<Object>,
+    /// Where its spec comes from.
+    pub origin: Origin,
+    /// The PromptPacks of its namespace.
+    pub packs: Vec<Arc<Object>>,
+    /// The Providers that its spec or candidate name; `None`: the cluster serves no such kind.
+    pub providers: Option<Vec<Arc<Object>>>,
+    /// The ToolRegistries of its namespace that its spec or candidate name; `None`: the cluster serves no such kind.
+    pub tool_registries: Option<Vec<Arc<Object>>>,
+    /// Whatever lives under the names that the agent uses, whoever made it.
+    pub live: Vec<Arc<Object>>,
+    /// What is known of the course of the rollout in flight, a line each, for people. Never decides anything.
+    pub story: Vec<String>,
+    /// Images and other settings of the workloads.
+    pub settings: Arc<WorkloadSettings>,
+}
+
+impl World {
+    /// The live object under `name` in the agent's namespace.
+    pub fn live(&self, kind: &Kind, name: &str) -> Option<&Arc<Object>> {
+        self.live.iter().find(|object| object.name() == name && object.key().kind == *kind)
+    }
+
+    /// The live object that `key` names.
+    pub fn live_at(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
+        self.live.iter().find(|object| object.key() == *key)
+    }
+}
+
+/// Where an AgentRuntime's spec comes from: decides where a decision goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Somebody applied it: decisions are patches of the object.
+    ByHand,
+    /// From a repository: decisions are commits.
+    Git(GitView),
+}
+
+/// What git has to say about the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GitView {
+    /// The source.
+    pub source: SourceName,
+    /// The commit whose manifest the live spec equals; `None` while it is not applied (invalid, or refused).
+    pub synced: Option<CommitSha>,
+    /// Those commits of the record that `synced` has behind it.
+    pub contains: BTreeSet<CommitSha>,
+    /// The manifest at `synced`: what a decision is about, before the API server added defaults.
+    pub manifest: Option<Arc<Object>>,
+    /// What became of the decision that was handed to the publisher last.
+    pub publish: Publish,
+}
+
+/// What became of a decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Publish {
+    /// None is under way.
+    Idle,
+    /// It waits for its next try.
+    Pending {
+        /// About which rollout.
+        rollout: RolloutId,
+        /// Why the last try did not reach the branch; empty before the first.
+        why: String,
+    },
+    /// It is being pushed, or was, without an answer: it may be in git by now.
+    Pushing {
+        /// About which rollout.
+        rollout: RolloutId,
+    },
+    /// It cannot be written as the manifest stands: a person has to look. Tried again on the next commit.
+    Blocked {
+        /// About which rollout.
+        rollout: RolloutId,
+        /// Why, with file and line.
+        why: String,
+    },
+}
+
+impl Publish {
+    /// What keeps a decision about `rollout`; `None`: nothing does, or there is none.
+    pub fn obstacle(&self, rollout: &RolloutId) -> Option<&str> {
+        match self {
+            Self::Pending { rollout: other, why } | Self::Blocked { rollout: other, why } => {
+                (other == rollout && !why.is_empty()).then_some(why)
+            }
+            Self::Idle | Self::Pushing { .. } => None,
+        }
+    }
+}
