@@ -37,3 +37,18 @@ pub fn candidate_deployment(agent: &str) -> String {
 pub fn candidate_config(agent: &str) -> String {
     format!("{agent}-{CANARY}-config")
 }
+
+/// Name of the ConfigMap with the stable pods' tools.
+pub fn tools_config(agent: &str) -> String {
+    format!("{agent}-tools")
+}
+
+/// Name of the ConfigMap with the candidate pods' tools.
+pub fn candidate_tools_config(agent: &str) -> String {
+    format!("{agent}-{CANARY}-tools")
+}
+
+/// Name of the ServiceAccount that an agent's pods run as by default, and of its Role and RoleBinding.
+pub fn facade_account(agent: &str) -> String {
+    format!("{agent}-facade")
+}
