@@ -3,3 +3,5 @@
 mod support;
 
 mod support_works;
+mod writeback_corpus;
+mod writeback_message;

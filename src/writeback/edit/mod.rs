@@ -1,0 +1,255 @@
+//! Edits one object of a person's YAML or JSON file and leaves everything else as it is, byte for byte.
+//!
+//! A decision of Serin is a commit in somebody else's file, so it must look as if a careful person had
+//! made it: only the lines that say something new change. The syntax tree of `yaml-edit` tells where things
+//! stand; the new text is spliced in between, so bytes that no splice covers cannot change. The
+//! intended value is computed a second time on the parsed data, and the edited file is parsed again: where
+//! the two differ, nothing is returned.
+//!
+//! Invariant: [`edit`] returns a text whose documents differ from the old ones in exactly the
+//! changes asked for, or a [`Blocked`] with the line and a sentence, never something in between.
+
+mod change;
+mod data;
+mod lines;
+mod render;
+mod scalar;
+mod tree;
+mod verify;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::ids::TreePath;
+use crate::object::{Kind, ObjectKey};
+
+use self::change::Editor;
+use self::tree::{Node, NodeKind};
+
+/// One change of an object's data, at a path of map keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The value at `path` becomes `value`; maps on the way are made.
+    Set {
+        /// The keys from the object's root.
+        path: Vec<String>,
+        /// The value.
+        value: Value,
+    },
+    /// What is at `path` goes. The map that it was in stays, if need be as an empty one.
+    Remove {
+        /// The keys from the object's root.
+        path: Vec<String>,
+    },
+}
+
+impl Change {
+    /// Sets `path` to `value`.
+    pub fn set(path: &[&str], value: impl Into<Value>) -> Self {
+        Self::Set { path: path.iter().map(|key| (*key).to_owned()).collect(), value: value.into() }
+    }
+
+    /// Removes `path`.
+    pub fn remove(path: &[&str]) -> Self {
+        Self::Remove { path: path.iter().map(|key| (*key).to_owned()).collect() }
+    }
+
+    /// Makes the change in `object`, an object's data.
+    pub fn apply(&self, object: &mut Value) {
+        data::apply(self, object);
+    }
+}
+
+/// Which object of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target<'a> {
+    /// The object, with the namespace that it has in the cluster.
+    pub key: &'a ObjectKey,
+    /// The namespace of an object that says none in the file: the source's.
+    pub default_namespace: &'a str,
+}
+
+impl Target<'_> {
+    fn is(&self, object: &Value) -> bool {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let namespace = match text("/metadata/namespace") {
+            "" => self.default_namespace,
+            namespace => namespace,
+        };
+        Kind::from_api_version(text("/apiVersion"), text("/kind")) == self.key.kind
+            && text("/metadata/name") == self.key.name
+            && namespace == self.key.namespace
+    }
+}
+
+/// Why a file was not edited. Nothing of it was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Blocked {
+    /// The file.
+    pub file: TreePath,
+    /// The line, from 1, where one is to blame.
+    pub line: Option<u64>,
+    /// A sentence for people, without file and line.
+    pub why: String,
+}
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.file, self.why),
+            None => write!(f, "{}: {}", self.file, self.why),
+        }
+    }
+}
+
+/// The data of the object in the file, as readers of Kubernetes manifests understand it.
+///
+/// # Errors
+/// The file cannot be parsed, or the object is not in it, or is in it twice.
+pub fn read(file: &TreePath, text: &[u8], target: Target<'_>) -> Result<Value, Blocked> {
+    let opened = open(file, text, target)?;
+    Ok(opened.object().clone())
+}
+
+/// Makes `changes` in the object and returns the whole new text; the old one, where nothing differs.
+///
+/// `order` names keys in the order in which people write them: a key that is new in its map goes behind the
+/// nearest one before it in this list, or to the end of the map.
+///
+/// # Errors
+/// The edit cannot be made without touching more than it must, or there is no such object; then nothing
+/// is changed.
+pub fn edit(
+    file: &TreePath,
+    text: &[u8],
+    target: Target<'_>,
+    changes: &[Change],
+    order: &[&str],
+) -> Result<Vec<u8>, Blocked> {
+    let opened = open(file, text, target)?;
+    let mut wanted = opened.object().clone();
+    for change in changes {
+        change.apply(&mut wanted);
+    }
+    if wanted == *opened.object() {
+        return Ok(text.to_vec());
+    }
+    let blocked = |halt: Halt| Blocked { file: file.clone(), line: Some(opened.line_at(halt.at)), why: halt.why };
+
+    let tree = tree::read(opened.text).map_err(blocked)?;
+    if tree.documents.len() != opened.documents.len() {
+        let why = "the documents of this file cannot be told apart reliably".to_owned();
+        return Err(Blocked { file: file.clone(), line: None, why });
+    }
+    let document = &tree.documents[opened.place.document];
+    let mut editor = Editor::new(opened.text, document, order);
+    let node = object_node(&mut editor, &document.root, &opened.place).map_err(blocked)?;
+    editor.change_object(node, opened.object(), &wanted).map_err(blocked)?;
+    let splices = editor.into_splices();
+
+    let edited = lines::splice(opened.text, &splices);
+    let mut intended = opened.documents.clone();
+    *opened.place.find_mut(&mut intended) = wanted;
+    verify::documents(&edited, &intended)
+        .and_then(|()| verify::other_lines(opened.text, &edited, &splices))
+        .map_err(|why| Blocked { file: file.clone(), line: splices.first().map(|s| opened.line_at(s.start)), why })?;
+    Ok(edited.into_bytes())
+}
+
+/// Why an edit stops: at which byte, and a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Halt {
+    at: usize,
+    why: String,
+}
+
+impl Halt {
+    fn new(at: usize, why: impl Into<String>) -> Self {
+        Self { at, why: why.into() }
+    }
+}
+
+/// Where an object stands among the documents of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    document: usize,
+    /// Its place in the `items` of a `kind: List`.
+    item: Option<usize>,
+}
+
+impl Place {
+    fn find<'a>(&self, documents: &'a [Value]) -> &'a Value {
+        match self.item {
+            None => &documents[self.document],
+            Some(item) => &documents[self.document]["items"][item],
+        }
+    }
+
+    fn find_mut<'a>(&self, documents: &'a mut [Value]) -> &'a mut Value {
+        match self.item {
+            None => &mut documents[self.document],
+            Some(item) => &mut documents[self.document]["items"][item],
+        }
+    }
+}
+
+/// A file that was parsed, and the object found in it.
+struct Opened<'a> {
+    text: &'a str,
+    documents: Vec<Value>,
+    place: Place,
+}
+
+impl Opened<'_> {
+    fn object(&self) -> &Value {
+        self.place.find(&self.documents)
+    }
+
+    fn line_at(&self, at: usize) -> u64 {
+        lines::line_number(self.text, at)
+    }
+}
+
+fn open<'a>(file: &TreePath, bytes: &'a [u8], target: Target<'_>) -> Result<Opened<'a>, Blocked> {
+    let blocked = |line, why: String| Blocked { file: file.clone(), line, why };
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+        blocked(Some(lines::line_number(&before, before.len())), "the file is not valid UTF-8".to_owned())
+    })?;
+    let documents = data::parse(text).map_err(|error| blocked(error.line, error.why))?;
+
+    let mut places = Vec::new();
+    for (document, value) in documents.iter().enumerate() {
+        if target.is(value) {
+            places.push(Place { document, item: None });
+        }
+        let is_list = value.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
+        if let (true, Some(items)) = (is_list, value.get("items").and_then(Value::as_array)) {
+            for (item, value) in items.iter().enumerate() {
+                if target.is(value) {
+                    places.push(Place { document, item: Some(item) });
+                }
+            }
+        }
+    }
+    match places[..] {
+        [place] => Ok(Opened { text, documents, place }),
+        [] => Err(blocked(None, format!("{} is not in this file", target.key))),
+        _ => Err(blocked(None, format!("{} is in this file {} times", target.key, places.len()))),
+    }
+}
+
+/// The node of the object below the root of its document.
+fn object_node<'a>(editor: &mut Editor<'_>, root: &'a Node, place: &Place) -> Result<&'a Node, Halt> {
+    let Some(item) = place.item else { return Ok(root) };
+    editor.check_anchor(root)?;
+    let unreadable = || Halt::new(root.start, "the items of this list cannot be told apart reliably");
+    let NodeKind::Map { entries, .. } = &root.kind else { return Err(unreadable()) };
+    let items = entries.iter().find(|entry| entry.key.as_deref() == Some("items")).ok_or_else(unreadable)?;
+    editor.check_anchor(&items.value)?;
+    let NodeKind::Seq { items, .. } = &items.value.kind else { return Err(unreadable()) };
+    items.get(item).map(|item| &item.value).ok_or_else(unreadable)
+}

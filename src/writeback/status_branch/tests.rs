@@ -1,0 +1,194 @@
+use insta::assert_snapshot;
+use jiff::Timestamp;
+
+use crate::ids::{CommitSha, Digest, Weight};
+
+use super::*;
+
+fn at(time: &str) -> Timestamp {
+    time.parse().unwrap()
+}
+
+fn agent() -> AgentKey {
+    AgentKey::new("production", "support-agent")
+}
+
+fn idle(name: &str) -> AgentStatus {
+    AgentStatus {
+        agent: AgentKey::new("production", name),
+        config_commit: Some(CommitSha::new("1111111111111111111111111111111111111111")),
+        phase: "idle".to_owned(),
+        rollout: None,
+        step: None,
+        requested_weight: None,
+        delivered_weight: None,
+        stable_version: Some("1.0.0".to_owned()),
+        candidate_version: None,
+        started_at: None,
+        step_started_at: None,
+        waiting_for: None,
+        conditions: Vec::new(),
+        last_outcome: None,
+        rejected: Vec::new(),
+    }
+}
+
+fn in_flight() -> AgentStatus {
+    AgentStatus {
+        phase: "stepping".to_owned(),
+        rollout: Some(RolloutId::new("r-20260101-120000")),
+        step: Some(StepPosition { number: 2, of: 4 }),
+        requested_weight: Weight::new(50),
+        delivered_weight: Weight::new(25),
+        candidate_version: Some("2.0.0".to_owned()),
+        started_at: Some(at("2026-01-01T12:00:00Z")),
+        step_started_at: Some(at("2026-01-01T12:05:00Z")),
+        waiting_for: Some("1 of 2 candidate pods to become available".to_owned()),
+        conditions: vec![ConditionStatus {
+            kind: "RolloutActive".to_owned(),
+            status: "True".to_owned(),
+            reason: "RolloutInProgress".to_owned(),
+            message: "step 2: setWeight 50".to_owned(),
+            last_transition: Some(at("2026-01-01T12:00:00Z")),
+        }],
+        last_outcome: Some(LastOutcome {
+            rollout: RolloutId::new("r-20251224-080000"),
+            outcome: "rolled-back".to_owned(),
+            reason: Some("pod unhealthy".to_owned()),
+            candidate: "support-pack 1.1.0".to_owned(),
+            at: at("2025-12-24T08:10:00Z"),
+            decision_commit: Some(CommitSha::new("2222222222222222222222222222222222222222")),
+        }),
+        rejected: vec![RejectedCandidate {
+            digest: Digest::new("sha256:ab12"),
+            title: "support-pack 1.1.0".to_owned(),
+            version: Some("1.10".to_owned()),
+            reason: "pod unhealthy".to_owned(),
+            at: at("2025-12-24T08:10:00Z"),
+        }],
+        ..idle("support-agent")
+    }
+}
+
+fn history() -> RolloutHistory {
+    RolloutHistory {
+        agent: agent(),
+        rollout: RolloutId::new("r-20251224-080000"),
+        candidate: "support-pack 1.1.0".to_owned(),
+        candidate_digest: Some(Digest::new("sha256:ab12")),
+        config_commit: Some(CommitSha::new("3333333333333333333333333333333333333333")),
+        stable_version: Some("1.0.0".to_owned()),
+        candidate_version: Some("1.1.0".to_owned()),
+        started_at: at("2025-12-24T08:00:00Z"),
+        ended_at: Some(at("2025-12-24T08:10:00Z")),
+        steps: vec![
+            StepHistory {
+                position: StepPosition { number: 1, of: 2 },
+                what: "setWeight 20".to_owned(),
+                entered_at: at("2025-12-24T08:00:00Z"),
+                completed_at: Some(at("2025-12-24T08:01:30Z")),
+                requested_weight: Weight::new(20).unwrap(),
+                delivered_weight: Weight::new(20).unwrap(),
+            },
+            StepHistory {
+                position: StepPosition { number: 2, of: 2 },
+                what: "pause 1h".to_owned(),
+                entered_at: at("2025-12-24T08:01:30Z"),
+                completed_at: None,
+                requested_weight: Weight::new(20).unwrap(),
+                delivered_weight: Weight::ZERO,
+            },
+        ],
+        outcome: Some("rolled-back".to_owned()),
+        reason: Some("pod unhealthy".to_owned()),
+        decision_commit: Some(CommitSha::new("2222222222222222222222222222222222222222")),
+        events: vec![HistoryEvent {
+            at: at("2025-12-24T08:10:00Z"),
+            reason: "RolloutRolledBack".to_owned(),
+            message: "auto-rollback: pod unhealthy\nback-off: \"restarting\" # 5".to_owned(),
+        }],
+    }
+}
+
+fn cluster() -> ClusterName {
+    ClusterName::new("prod")
+}
+
+fn text(files: &BTreeMap<TreePath, Vec<u8>>, path: &str) -> String {
+    String::from_utf8(files[&TreePath::new(path)].clone()).unwrap()
+}
+
+#[test]
+fn a_status_document_reads_like_this() {
+    let files = render(&cluster(), &[in_flight(), idle("sales-agent")], &[]);
+    assert_snapshot!(text(&files, "production/support-agent/status.yaml"), @"");
+    assert_snapshot!(text(&files, "production/sales-agent/status.yaml"), @"");
+}
+
+#[test]
+fn a_history_document_reads_like_this() {
+    let files = render(&cluster(), &[], &[history()]);
+    assert_snapshot!(text(&files, "production/support-agent/history/r-20251224-080000.yaml"), @"");
+}
+
+#[test]
+fn the_dashboard_shows_all_agents_in_order() {
+    let mut odd = idle("a|b");
+    odd.phase = "<b>x</b>".to_owned();
+    odd.waiting_for = Some("line\n[link](x) `code`".to_owned());
+    odd.last_outcome = Some(LastOutcome { decision_commit: None, reason: None, ..in_flight().last_outcome.unwrap() });
+    let files = render(&cluster(), &[in_flight(), idle("sales-agent"), odd], &[]);
+    assert_snapshot!(text(&files, "README.md"), @"");
+    assert_snapshot!(text(&render(&cluster(), &[], &[]), "README.md"), @"");
+}
+
+#[test]
+fn documents_read_back_as_they_were() {
+    for status in [in_flight(), idle("sales-agent")] {
+        let files = render(&cluster(), std::slice::from_ref(&status), &[]);
+        assert_eq!(parse_status(&files[&status_path(&status.agent)]).unwrap(), status);
+    }
+    let mut open = history();
+    open.ended_at = None;
+    open.outcome = None;
+    open.events.clear();
+    for history in [history(), open] {
+        let files = render(&cluster(), &[], std::slice::from_ref(&history));
+        assert_eq!(parse_history(&files[&history_path(&history.agent, &history.rollout)]).unwrap(), history);
+    }
+}
+
+#[test]
+fn a_later_version_and_nonsense_are_said() {
+    assert_eq!(parse_status(b"version: 2\nanything: else\n"), Err(DocumentError::LaterVersion(2)));
+    assert!(matches!(parse_status(b"hello"), Err(DocumentError::Unreadable(_))));
+    assert!(matches!(parse_history(b"version: 1\n"), Err(DocumentError::Unreadable(_))));
+    let files = render(&cluster(), &[in_flight()], &[]);
+    let heavy = text(&files, "production/support-agent/status.yaml").replace("requestedWeight: 50", "requestedWeight: 101");
+    assert_eq!(parse_status(heavy.as_bytes()), Err(DocumentError::NoWeight(101)));
+    let newer = text(&files, "production/support-agent/status.yaml") + "addedLater: true\n";
+    assert_eq!(parse_status(newer.as_bytes()), Ok(in_flight()));
+}
+
+#[test]
+fn nothing_changes_when_nothing_happened() {
+    let files = render(&cluster(), &[in_flight(), idle("sales-agent")], &[history()]);
+    let again = render(&cluster(), &[idle("sales-agent"), in_flight()], &[history()]);
+    assert_eq!(changed_files(&files, &again), BTreeMap::new());
+}
+
+#[test]
+fn a_vanished_agent_loses_its_status_and_keeps_its_history() {
+    let old = render(&cluster(), &[in_flight(), idle("sales-agent")], &[history()]);
+    let new = render(&cluster(), &[idle("sales-agent")], &[]);
+    let changes = changed_files(&old, &new);
+    let paths: Vec<(&str, bool)> = changes.iter().map(|(path, edit)| (path.as_str(), edit.is_some())).collect();
+    assert_eq!(paths, [("README.md", true), ("production/support-agent/status.yaml", false)]);
+}
+
+#[test]
+fn no_name_leaves_the_tree() {
+    let agent = AgentKey::new("..", "a/../../b");
+    assert_eq!(status_path(&agent).as_str(), "-./a-..-..-b/status.yaml");
+    assert_eq!(history_path(&agent, &RolloutId::new("../x")).as_str(), "-./a-..-..-b/history/-.-x.yaml");
+}
