@@ -159,7 +159,18 @@ mod tests {
 
     #[test]
     fn a_promotion_tells_its_steps() {
-        assert_snapshot!(render_decision(&decision(Outcome::Promoted), &cluster()), @"");
+        assert_snapshot!(render_decision(&decision(Outcome::Promoted), &cluster()), @r#"
+        promote production/support-agent to support-pack 2.0.0
+
+        - step 1 of 3: setWeight 20, delivered 2026-01-01T12:00:30Z after 30s
+        - step 2 of 3: pause 5m, elapsed 2026-01-01T12:05:30Z
+
+        Rollout-Agent: production/support-agent
+        Rollout-Id: support-agent-20260101-120000-ab12cd
+        Rollout-Outcome: promoted
+        Rollout-Candidate: support-pack 2.0.0
+        Rollout-Cluster: prod
+        "#);
     }
 
     #[test]
@@ -170,14 +181,38 @@ mod tests {
              back-off 5m0s restarting failed container"
                 .to_owned(),
         );
-        assert_snapshot!(render_decision(&decision, &cluster()), @"");
+        assert_snapshot!(render_decision(&decision, &cluster()), @r#"
+        roll back production/support-agent from support-pack 2.0.0
+
+        Reason: pod unhealthy.
+
+        - step 1 of 3: setWeight 20, delivered 2026-01-01T12:00:30Z after 30s
+        - step 2 of 3: pause 5m, elapsed 2026-01-01T12:05:30Z
+        - 0 of 2 candidate pods were available for 10m;
+          support-agent-canary-7d9f is in CrashLoopBackOff: back-off 5m0s
+          restarting failed container
+
+        Rollout-Agent: production/support-agent
+        Rollout-Id: support-agent-20260101-120000-ab12cd
+        Rollout-Outcome: rolled-back
+        Rollout-Candidate: support-pack 2.0.0
+        Rollout-Cluster: prod
+        "#);
     }
 
     #[test]
     fn a_decision_without_a_story_has_trailers_all_the_same() {
         let mut decision = decision(Outcome::Promoted);
         decision.story.clear();
-        assert_snapshot!(render_decision(&decision, &cluster()), @"");
+        assert_snapshot!(render_decision(&decision, &cluster()), @r#"
+        promote production/support-agent to support-pack 2.0.0
+
+        Rollout-Agent: production/support-agent
+        Rollout-Id: support-agent-20260101-120000-ab12cd
+        Rollout-Outcome: promoted
+        Rollout-Candidate: support-pack 2.0.0
+        Rollout-Cluster: prod
+        "#);
     }
 
     #[test]
@@ -185,7 +220,18 @@ mod tests {
         let mut decision = decision(Outcome::Promoted);
         decision.title = "x\n\nRollout-Outcome: rolled-back\r\u{2028}\u{0}y".to_owned();
         decision.story = vec!["---\nRollout-Id: forged".to_owned(), "# not a comment".to_owned(), "\n".to_owned()];
-        assert_snapshot!(render_decision(&decision, &ClusterName::new("a\nRollout-Agent: b")), @"");
+        assert_snapshot!(render_decision(&decision, &ClusterName::new("a\nRollout-Agent: b")), @r#"
+        promote production/support-agent to x Rollout-Outcome: rolled-back y
+
+        - --- Rollout-Id: forged
+        - # not a comment
+
+        Rollout-Agent: production/support-agent
+        Rollout-Id: support-agent-20260101-120000-ab12cd
+        Rollout-Outcome: promoted
+        Rollout-Candidate: x Rollout-Outcome: rolled-back y
+        Rollout-Cluster: a Rollout-Agent: b
+        "#);
     }
 
     #[test]
@@ -204,8 +250,23 @@ mod tests {
     #[test]
     fn commits_of_the_status_branch_name_their_agents() {
         let agents = [AgentKey::new("production", "support-agent"), AgentKey::new("production", "sales-agent")];
-        assert_snapshot!(render_status(&agents[..1], &cluster()), @"");
-        assert_snapshot!(render_status(&agents, &cluster()), @"");
-        assert_snapshot!(render_status(&[], &cluster()), @"");
+        assert_snapshot!(render_status(&agents[..1], &cluster()), @r#"
+        record production/support-agent
+
+        Rollout-Cluster: prod
+        "#);
+        assert_snapshot!(render_status(&agents, &cluster()), @r#"
+        record production/support-agent and 1 more
+
+        - production/support-agent
+        - production/sales-agent
+
+        Rollout-Cluster: prod
+        "#);
+        assert_snapshot!(render_status(&[], &cluster()), @r#"
+        update the dashboard
+
+        Rollout-Cluster: prod
+        "#);
     }
 }

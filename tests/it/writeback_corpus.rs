@@ -37,14 +37,14 @@ fn every_manifest_changes_in_exactly_what_the_decision_says() {
     for (name, text) in &corpus {
         let mut golden = String::new();
         for outcome in [Outcome::Promoted, Outcome::RolledBack(RollbackReason::PodUnhealthy)] {
-            let decision = decision(text, outcome);
+            let decision = decision(text, outcome.clone());
             let planned = plan(&decision, &TreePath::new(name.as_str()), text.as_bytes(), DEFAULT_NAMESPACE);
             let _ = writeln!(golden, "## {}\n", outcome.as_str());
             match &planned {
                 Planned::Edit { path, contents } => {
                     assert_eq!(path.as_str(), name);
                     let edited = std::str::from_utf8(contents).unwrap();
-                    if let Err(why) = check_value(text, edited, outcome) {
+                    if let Err(why) = check_value(text, edited, outcome.clone()) {
                         let _ = writeln!(failures, "{name}, {}: {why}", outcome.as_str());
                     }
                     golden.push_str(&diff(text, edited));

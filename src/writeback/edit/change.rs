@@ -208,7 +208,7 @@ impl<'a> Editor<'a> {
                         let separator = self.flow_separator(item);
                         self.insert(item.end(), format!("{separator}{value}"));
                     }
-                    None => self.insert(items[0].start, format!("{value}, ")),
+                    None => self.insert(items[0].start, format!("{value}{}", self.style.comma())),
                 }
             } else {
                 let column = lines::column(self.text, items[0].start);
@@ -365,7 +365,7 @@ impl<'a> Editor<'a> {
         if lines::is_first_in_line(self.text, element.start()) {
             format!(",{}{}", self.style.newline, indentation(self.text, element.start()))
         } else {
-            ", ".to_owned()
+            self.style.comma().to_owned()
         }
     }
 

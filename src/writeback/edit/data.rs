@@ -41,11 +41,18 @@ pub(super) fn parse(text: &str) -> Result<Vec<Value>, ParseError> {
                 let why = "the file is a template ({{ ... }}) and no plain YAML; Serin edits only plain files";
                 return Err(ParseError { line, why: why.to_owned() });
             }
-            let why = error.to_string();
-            // One line: the message goes into status and logs.
-            let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
-            Err(ParseError { line, why: format!("the file cannot be parsed: {why}") })
+            Err(ParseError { line, why: format!("the file cannot be parsed: {}", sentence(&error.to_string())) })
         }
+    }
+}
+
+/// The parser's words on one line, without the place (it is told apart) and advice to programmers.
+fn sentence(error: &str) -> String {
+    let line = error.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = line.replace(", set DuplicateKeyPolicy in Options if acceptable", "");
+    match line.rfind(" at line ") {
+        Some(at) if line[at..].contains(", column ") => line[..at].to_owned(),
+        _ => line,
     }
 }
 

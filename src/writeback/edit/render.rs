@@ -17,6 +17,8 @@ pub(super) struct Style {
     pub(super) list_indent: usize,
     /// Whether it is JSON, where every text has double quotes.
     pub(super) is_json: bool,
+    /// Whether flow style has no space behind colons and commas, as machines print JSON.
+    pub(super) is_tight: bool,
 }
 
 impl Style {
@@ -36,7 +38,13 @@ impl Style {
             step: found.step.unwrap_or_else(|| "  ".to_owned()),
             list_indent: found.list_indent.unwrap_or(2),
             is_json,
+            is_tight: is_json && found.is_tight.unwrap_or(false),
         }
+    }
+
+    /// What stands between two elements on one line.
+    pub(super) fn comma(&self) -> &'static str {
+        if self.is_tight { "," } else { ", " }
     }
 
     /// The lines of `key: value`; the first is not indented, the others are by `column` and more.
@@ -100,11 +108,11 @@ impl Style {
             Value::Object(map) => {
                 let entries: Vec<String> =
                     in_order(map).map(|(key, value)| self.flow_entry(key, value, is_padded)).collect();
-                format!("{{{pad}{}{pad}}}", entries.join(", "))
+                format!("{{{pad}{}{pad}}}", entries.join(self.comma()))
             }
             Value::Array(items) => {
                 let items: Vec<String> = items.iter().map(|item| self.flow(item, is_padded)).collect();
-                format!("[{}]", items.join(", "))
+                format!("[{}]", items.join(self.comma()))
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => self.scalar(value, Quotes::Plain),
         }
@@ -112,7 +120,8 @@ impl Style {
 
     /// `key: value` on one line.
     pub(super) fn flow_entry(&self, key: &str, value: &Value, is_padded: bool) -> String {
-        format!("{}: {}", self.key(key), self.flow(value, is_padded))
+        let colon = if self.is_tight { ":" } else { ": " };
+        format!("{}{colon}{}", self.key(key), self.flow(value, is_padded))
     }
 
     /// A value over several lines, as JSON is printed for people; `indent` stands before its last line.
@@ -167,6 +176,7 @@ pub(super) fn indent_first(mut lines: Vec<String>, column: usize) -> Vec<String>
 struct Found {
     step: Option<String>,
     list_indent: Option<usize>,
+    is_tight: Option<bool>,
 }
 
 impl Found {
@@ -181,6 +191,9 @@ impl Found {
                     self.step = flow_step(text, node);
                 }
                 for entry in entries {
+                    if *is_flow {
+                        self.is_tight.get_or_insert(entry.value.start == entry.colon && entry.value.end > entry.colon);
+                    }
                     let column = lines::column(text, entry.start);
                     let child = lines::column(text, entry.value.start);
                     let is_below = lines::is_first_in_line(text, entry.value.start) && child >= column;

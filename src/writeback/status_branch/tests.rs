@@ -121,14 +121,98 @@ fn text(files: &BTreeMap<TreePath, Vec<u8>>, path: &str) -> String {
 #[test]
 fn a_status_document_reads_like_this() {
     let files = render(&cluster(), &[in_flight(), idle("sales-agent")], &[]);
-    assert_snapshot!(text(&files, "production/support-agent/status.yaml"), @"");
-    assert_snapshot!(text(&files, "production/sales-agent/status.yaml"), @"");
+    assert_snapshot!(text(&files, "production/support-agent/status.yaml"), @r#"
+    # Written by Serin. It is overwritten; to change what happens, change the config branch.
+    version: 1
+    agent:
+      namespace: production
+      name: support-agent
+    configCommit: "1111111111111111111111111111111111111111"
+    phase: stepping
+    rollout:
+      id: r-20260101-120000
+      step: 2
+      steps: 4
+      requestedWeight: 50
+      deliveredWeight: 25
+      candidateVersion: "2.0.0"
+      startedAt: "2026-01-01T12:00:00Z"
+      stepStartedAt: "2026-01-01T12:05:00Z"
+    stableVersion: "1.0.0"
+    waitingFor: 1 of 2 candidate pods to become available
+    conditions:
+    - type: RolloutActive
+      status: "True"
+      reason: RolloutInProgress
+      message: "step 2: setWeight 50"
+      lastTransition: "2026-01-01T12:00:00Z"
+    lastOutcome:
+      rollout: r-20251224-080000
+      outcome: rolled-back
+      reason: pod unhealthy
+      candidate: support-pack 1.1.0
+      at: "2025-12-24T08:10:00Z"
+      decisionCommit: "2222222222222222222222222222222222222222"
+    rejectedCandidates:
+    - digest: sha256:ab12
+      title: support-pack 1.1.0
+      version: "1.10"
+      reason: pod unhealthy
+      at: "2025-12-24T08:10:00Z"
+    "#);
+    assert_snapshot!(text(&files, "production/sales-agent/status.yaml"), @r#"
+    # Written by Serin. It is overwritten; to change what happens, change the config branch.
+    version: 1
+    agent:
+      namespace: production
+      name: sales-agent
+    configCommit: "1111111111111111111111111111111111111111"
+    phase: idle
+    stableVersion: "1.0.0"
+    "#);
 }
 
 #[test]
 fn a_history_document_reads_like_this() {
     let files = render(&cluster(), &[], &[history()]);
-    assert_snapshot!(text(&files, "production/support-agent/history/r-20251224-080000.yaml"), @"");
+    assert_snapshot!(text(&files, "production/support-agent/history/r-20251224-080000.yaml"), @r#"
+    # Written by Serin. It is overwritten; to change what happens, change the config branch.
+    version: 1
+    agent:
+      namespace: production
+      name: support-agent
+    rollout: r-20251224-080000
+    candidate: support-pack 1.1.0
+    candidateDigest: sha256:ab12
+    configCommit: "3333333333333333333333333333333333333333"
+    stableVersion: "1.0.0"
+    candidateVersion: "1.1.0"
+    startedAt: "2025-12-24T08:00:00Z"
+    endedAt: "2025-12-24T08:10:00Z"
+    outcome: rolled-back
+    reason: pod unhealthy
+    decisionCommit: "2222222222222222222222222222222222222222"
+    steps:
+    - step: 1
+      of: 2
+      what: setWeight 20
+      enteredAt: "2025-12-24T08:00:00Z"
+      completedAt: "2025-12-24T08:01:30Z"
+      requestedWeight: 20
+      deliveredWeight: 20
+    - step: 2
+      of: 2
+      what: pause 1h
+      enteredAt: "2025-12-24T08:01:30Z"
+      requestedWeight: 20
+      deliveredWeight: 0
+    events:
+    - at: "2025-12-24T08:10:00Z"
+      reason: RolloutRolledBack
+      message: |-
+        auto-rollback: pod unhealthy
+        back-off: "restarting" # 5
+    "#);
 }
 
 #[test]
@@ -138,8 +222,30 @@ fn the_dashboard_shows_all_agents_in_order() {
     odd.waiting_for = Some("line\n[link](x) `code`".to_owned());
     odd.last_outcome = Some(LastOutcome { decision_commit: None, reason: None, ..in_flight().last_outcome.unwrap() });
     let files = render(&cluster(), &[in_flight(), idle("sales-agent"), odd], &[]);
-    assert_snapshot!(text(&files, "README.md"), @"");
-    assert_snapshot!(text(&render(&cluster(), &[], &[]), "README.md"), @"");
+    assert_snapshot!(text(&files, "README.md"), @r#"
+    # Rollouts in prod
+
+    3 agents, 1 in flight.
+
+    | agent | phase | step | weight | stable | candidate | waiting for | last outcome |
+    |---|---|---|---|---|---|---|---|
+    | [production/a\|b](production/a-b/status.yaml) | &lt;b&gt;x&lt;/b&gt; | – | – | 1.0.0 | – | line \[link\](x) \`code\` | [rolled-back support-pack 1.1.0](production/a-b/history/r-20251224-080000.yaml), 2025-12-24 08:10 UTC, not in git yet |
+    | [production/sales-agent](production/sales-agent/status.yaml) | idle | – | – | 1.0.0 | – | – | – |
+    | [production/support-agent](production/support-agent/status.yaml) | stepping | 2 of 4 | 25 % (50 %) | 1.0.0 | 2.0.0 | 1 of 2 candidate pods to become available | [rolled-back support-pack 1.1.0](production/support-agent/history/r-20251224-080000.yaml): pod unhealthy, 2025-12-24 08:10 UTC, `2222222222` |
+
+    Weight is the candidate's share of traffic: what is delivered, and in brackets what was asked for where that differs.
+
+    Written by Serin. Edits here are overwritten; rollouts are changed on the config branch.
+    "#);
+    assert_snapshot!(text(&render(&cluster(), &[], &[]), "README.md"), @r#"
+    # Rollouts in prod
+
+    There are no agents.
+
+    Weight is the candidate's share of traffic: what is delivered, and in brackets what was asked for where that differs.
+
+    Written by Serin. Edits here are overwritten; rollouts are changed on the config branch.
+    "#);
 }
 
 #[test]

@@ -195,3 +195,6 @@ fn normal(value: &Value) -> Value {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests;
