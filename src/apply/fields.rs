@@ -118,6 +118,13 @@ impl FieldSet {
         set
     }
 
+    /// All fields at and below a value of this shape.
+    pub fn of_value(value: &Value, shape: &Shape) -> Self {
+        let mut set = Self::default();
+        set.add(value, shape);
+        set
+    }
+
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         !self.is_member && self.children.is_empty()
@@ -254,7 +261,7 @@ impl FieldSet {
 }
 
 /// Fields of `metadata` that nobody owns: they identify the object, or the server writes them.
-pub(super) const SERVER_METADATA: [&str; 11] = [
+pub(crate) const SERVER_METADATA: [&str; 11] = [
     "name",
     "namespace",
     "uid",

@@ -17,6 +17,7 @@ mod plan_tests;
 
 pub use difference::{Difference, FieldChange, difference};
 pub use extract::owned;
+pub(crate) use fields::SERVER_METADATA;
 pub use fields::{FieldSet, PathElement};
 pub use plan::{Prune, Refusal, SyncPlan, plan_sync, tracking_id};
 pub use schema::{Form, Shape, canonical_json, item_key};

@@ -1,1 +1,0 @@
-//! A cluster inside this process.

@@ -1,0 +1,140 @@
+//! The fields that a real API server fills in, as far as they matter to who compares objects.
+
+use serde_json::{Map, Value, json};
+
+use crate::object::{Kind, Object};
+
+/// Fills in the defaults of built-in kinds.
+pub(super) fn fill_in(object: &mut Object, kind: &Kind) {
+    if *kind == Kind::DEPLOYMENT {
+        if let Some(spec) = map_at(object.fields_mut(), "spec") {
+            deployment(spec);
+        }
+    } else if *kind == Kind::SERVICE {
+        let address = service_address(object.name());
+        if let Some(spec) = map_at(object.fields_mut(), "spec") {
+            service(spec, &address);
+        }
+    } else if *kind == Kind::ROLE_BINDING
+        && let Some(role) = map_at(object.fields_mut(), "roleRef")
+    {
+        put(role, "apiGroup", "rbac.authorization.k8s.io");
+    }
+}
+
+fn deployment(spec: &mut Map<String, Value>) {
+    put(spec, "replicas", 1);
+    put(spec, "progressDeadlineSeconds", 600);
+    put(spec, "revisionHistoryLimit", 10);
+    let strategy = child(spec, "strategy");
+    put(strategy, "type", "RollingUpdate");
+    if strategy.get("type").and_then(Value::as_str) == Some("RollingUpdate") {
+        let rolling = child(strategy, "rollingUpdate");
+        put(rolling, "maxSurge", "25%");
+        put(rolling, "maxUnavailable", "25%");
+    }
+    pod(child(child(spec, "template"), "spec"));
+}
+
+fn pod(pod: &mut Map<String, Value>) {
+    put(pod, "dnsPolicy", "ClusterFirst");
+    put(pod, "restartPolicy", "Always");
+    put(pod, "schedulerName", "default-scheduler");
+    put(pod, "terminationGracePeriodSeconds", 30);
+    child(pod, "securityContext");
+    if let Some(account) = pod.get("serviceAccountName").cloned() {
+        // The old name of the same field, kept in step by the server.
+        pod.insert("serviceAccount".into(), account);
+    }
+    for name in ["initContainers", "containers"] {
+        maps_in(pod, name).for_each(container);
+    }
+    for volume in maps_in(pod, "volumes") {
+        for source in ["configMap", "secret", "projected", "downwardAPI"] {
+            if let Some(source) = map_at(volume, source) {
+                put(source, "defaultMode", 420);
+            }
+        }
+        for source in map_at(volume, "projected").into_iter().flat_map(|projected| maps_in(projected, "sources")) {
+            if let Some(token) = map_at(source, "serviceAccountToken") {
+                put(token, "expirationSeconds", 3600);
+            }
+        }
+    }
+}
+
+fn container(container: &mut Map<String, Value>) {
+    put(container, "terminationMessagePath", "/dev/termination-log");
+    put(container, "terminationMessagePolicy", "File");
+    let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
+    let name = image.rsplit('/').next().unwrap_or_default();
+    let is_moving = name.ends_with(":latest") || !name.contains([':', '@']);
+    put(container, "imagePullPolicy", if is_moving { "Always" } else { "IfNotPresent" });
+    child(container, "resources");
+    for port in maps_in(container, "ports") {
+        put(port, "protocol", "TCP");
+    }
+    for variable in maps_in(container, "env") {
+        if let Some(field) = map_at(variable, "valueFrom").and_then(|from| map_at(from, "fieldRef")) {
+            put(field, "apiVersion", "v1");
+        }
+    }
+    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let Some(probe) = map_at(container, name) else { continue };
+        put(probe, "failureThreshold", 3);
+        put(probe, "periodSeconds", 10);
+        put(probe, "successThreshold", 1);
+        put(probe, "timeoutSeconds", 1);
+        if let Some(get) = map_at(probe, "httpGet") {
+            put(get, "path", "/");
+            put(get, "scheme", "HTTP");
+        }
+    }
+}
+
+fn service(spec: &mut Map<String, Value>, address: &str) {
+    put(spec, "type", "ClusterIP");
+    put(spec, "clusterIP", address);
+    if let Some(address) = spec.get("clusterIP").cloned() {
+        put(spec, "clusterIPs", Value::Array(vec![address]));
+    }
+    put(spec, "ipFamilies", json!(["IPv4"]));
+    put(spec, "ipFamilyPolicy", "SingleStack");
+    put(spec, "internalTrafficPolicy", "Cluster");
+    put(spec, "sessionAffinity", "None");
+    for port in maps_in(spec, "ports") {
+        put(port, "protocol", "TCP");
+        if let Some(number) = port.get("port").cloned() {
+            put(port, "targetPort", number);
+        }
+    }
+}
+
+/// An address out of 10.96.0.0/16 that is always the same for a name. Nobody connects to it.
+fn service_address(name: &str) -> String {
+    let sum = name.bytes().fold(7_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
+    format!("10.96.{}.{}", (sum >> 8) & 0xff, sum & 0xff)
+}
+
+fn put(map: &mut Map<String, Value>, name: &str, value: impl Into<Value>) {
+    if !map.contains_key(name) {
+        map.insert(name.to_owned(), value.into());
+    }
+}
+
+/// The map in a field, made where the field is absent.
+fn child<'a>(map: &'a mut Map<String, Value>, name: &str) -> &'a mut Map<String, Value> {
+    let value = map.entry(name.to_owned()).or_insert(Value::Null);
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut().expect("it was made a map above")
+}
+
+fn map_at<'a>(map: &'a mut Map<String, Value>, name: &str) -> Option<&'a mut Map<String, Value>> {
+    map.get_mut(name)?.as_object_mut()
+}
+
+fn maps_in<'a>(map: &'a mut Map<String, Value>, name: &str) -> impl Iterator<Item = &'a mut Map<String, Value>> {
+    map.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
+}
