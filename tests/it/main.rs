@@ -2,6 +2,7 @@
 
 mod support;
 
+mod cluster_contract;
 mod support_works;
 mod writeback_corpus;
 mod writeback_message;

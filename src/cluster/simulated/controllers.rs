@@ -89,8 +89,7 @@ pub(super) fn advance(state: &mut State, now: Timestamp) -> Option<Timestamp> {
         sync(state, &key, changed_at.min(now));
     }
     loop {
-        let next = state.workloads.iter().filter_map(|(key, workload)| Some((workload.wake_at?, key))).min();
-        let Some((time, key)) = next else { return None };
+        let (time, key) = state.workloads.iter().filter_map(|(key, workload)| Some((workload.wake_at?, key))).min()?;
         if time > now {
             return Some(time);
         }
