@@ -101,6 +101,10 @@ fn kind_of(error: &git2::Error) -> RemoteKind {
         }
         return RemoteKind::Unreachable;
     }
+    if error.code() == ErrorCode::NotFound && matches!(error.class(), ErrorClass::Os | ErrorClass::Repository) {
+        // A folder that is not there, or is no repository.
+        return RemoteKind::NotFound;
+    }
     match error.class() {
         ErrorClass::Net | ErrorClass::Http | ErrorClass::Ssl | ErrorClass::Ssh | ErrorClass::Callback => {
             RemoteKind::Unreachable

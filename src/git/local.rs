@@ -53,7 +53,8 @@ pub(super) fn fetch(mirror: &Repository, path: &Path, refs: &[&str], stop: &Stop
 
 /// Where a branch (full ref name) is now; `None` where it does not exist.
 pub(super) fn position(target: &Repository, branch: &str) -> Result<Option<Oid>, git2::Error> {
-    Ok(existing(target.find_reference(branch))?.and_then(|reference| reference.target_peel()))
+    let found = existing(target.find_reference(branch))?;
+    found.map(|reference| reference.resolve()).transpose().map(|found| found.and_then(|found| found.target()))
 }
 
 /// Writes the commits into the repository at `path` and moves `branch` (full ref name) to the last of them,

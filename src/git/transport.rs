@@ -224,7 +224,9 @@ pub(super) fn fetch(
         .update_fetchhead(false)
         .follow_redirects(RemoteRedirect::None);
     let mut remote = mirror.remote_anonymous(url).map_err(Failure::Mirror)?;
-    remote.download(refs, Some(&mut options)).map_err(Failure::Remote)?;
+    // A pattern needs a target, which nothing is written to: a download moves no refs.
+    let specs: Vec<String> = refs.iter().map(|name| format!("{name}:{name}")).collect();
+    remote.download(&specs, Some(&mut options)).map_err(Failure::Remote)?;
     let heads = remote.list().map_err(Failure::Remote)?;
     Ok(heads.iter().map(|head| (head.name().to_owned(), head.oid())).collect())
 }

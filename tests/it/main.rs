@@ -3,6 +3,7 @@
 mod support;
 
 mod cluster_contract;
+mod repository_contract;
 mod support_works;
 mod writeback_corpus;
 mod writeback_message;

@@ -3,6 +3,7 @@
 
 pub(crate) mod control_plane;
 pub(crate) mod git_clone;
+pub(crate) mod git_remotes;
 pub(crate) mod git_server;
 pub(crate) mod kubelet;
 pub(crate) mod process;
