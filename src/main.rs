@@ -1,2 +1,11 @@
-//! The `serin` binary.
-fn main() {}
+//! The `serin` binary: everything is in [`serin::cli`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // Named once, here: with two providers in the tree, rustls refuses to choose one by itself.
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        unreachable!("nothing ran before this that could have installed another provider");
+    }
+    serin::cli::main().into()
+}

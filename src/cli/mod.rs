@@ -1,1 +1,78 @@
-//! The commands, one file each.
+//! The command line: one file per command, each with its `Args` and its `run`.
+//!
+//! stdout holds results and nothing else (see [`output`]); what is told on the way goes to stderr.
+
+pub mod crds;
+pub mod demo;
+pub mod exit;
+pub mod output;
+pub mod run;
+pub mod status;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::cli::exit::{ExitStatus, Failure};
+use crate::settings::{Environment, LogArgs, TypedAs, resolve_log};
+use crate::telemetry::start_logging;
+
+/// GitOps rollouts for AI agents on Kubernetes: every promotion and every rollback is a commit
+#[derive(Debug, Parser)]
+#[command(name = "serin", version, propagate_version = true, max_term_width = 100, after_help = exit::HELP)]
+pub struct Cli {
+    #[command(subcommand)]
+    #[doc = "What to do."]
+    pub command: Command,
+
+    #[command(flatten)]
+    #[doc = "How the log looks."]
+    pub log: LogArgs,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Follow repositories and roll out what they say
+    Run(Box<crate::settings::RunArgs>),
+    /// Show a whole rollout on this machine: no cluster and no network needed
+    Demo(demo::DemoArgs),
+    /// List all agents: step, weights, versions, and what each waits for
+    Status(status::StatusArgs),
+    /// Print the CustomResourceDefinitions, for kubectl apply -f -
+    Crds(crds::CrdsArgs),
+}
+
+/// Runs the command that the process was started with, and says how it ended.
+pub fn main() -> ExitStatus {
+    match run_command() {
+        Ok(status) => status,
+        Err(failure) => {
+            output::print_failure(&failure);
+            failure.status()
+        }
+    }
+}
+
+fn run_command() -> Result<ExitStatus, Failure> {
+    let matches = match Cli::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return output::print_usage(&error),
+    };
+    let Cli { command, log } = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => return output::print_usage(&error),
+    };
+    let typed = matches.subcommand().map(|(_, matches)| TypedAs::from_matches(matches)).unwrap_or_default();
+    let environment = Environment::of_process();
+    // `run` has its own, since the settings file speaks about the log too.
+    if let Command::Run(args) = command {
+        return run::run(*args, log, &typed, &environment);
+    }
+    let log = resolve_log(log, &typed, &environment).map_err(Failure::usage)?;
+    start_logging(&log).map_err(Failure::internal)?;
+    match command {
+        Command::Run(_) => unreachable!("it was handled above"),
+        Command::Demo(args) => demo::run(&args),
+        Command::Status(args) => status::run(args),
+        Command::Crds(args) => crds::run(&args),
+    }
+}

@@ -1,0 +1,45 @@
+//! The only place that writes to stdout and, outside the log, to stderr.
+//!
+//! A reader that stops reading (`serin crds | head`) is no failure of ours, so a broken pipe ends the
+//! output quietly instead of panicking as `println!` does.
+
+use std::io::{self, IsTerminal, Write};
+
+use crate::cli::exit::{ExitStatus, Failure};
+
+/// Prints a result. It ends with a line break, whether `text` does or not.
+///
+/// # Errors
+/// If stdout cannot be written for another reason than that its reader has gone.
+pub fn print_result(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    let line_break = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
+    let written = write!(stdout, "{text}{line_break}").and_then(|()| stdout.flush());
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::internal(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Prints something that is told on the way, such as a hint, to stderr.
+pub fn print_note(text: &str) {
+    // There is nobody left to tell about a broken stderr.
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Prints why a command failed, to stderr.
+pub fn print_failure(failure: &Failure) {
+    if failure.text().is_empty() {
+        return;
+    }
+    let has_color = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let label = if has_color { "\u{1b}[1;31merror:\u{1b}[0m" } else { "error:" };
+    print_note(&format!("{label} {}", failure.text()));
+}
+
+/// Prints what clap says: help and version are results, everything else is a mistake.
+pub(crate) fn print_usage(error: &clap::Error) -> Result<ExitStatus, Failure> {
+    // There is nobody left to tell about a broken stdout or stderr.
+    let _ = error.print();
+    Ok(if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Ok })
+}
