@@ -8,6 +8,7 @@ pub mod exit;
 pub mod output;
 pub mod run;
 pub mod status;
+mod table;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 

@@ -11,12 +11,7 @@ use crate::telemetry::{Metrics, start_logging};
 ///
 /// # Errors
 /// If the settings are wrong, or the daemon cannot start.
-pub fn run(
-    args: RunArgs,
-    log: LogArgs,
-    typed: &TypedAs,
-    environment: &Environment,
-) -> Result<ExitStatus, Failure> {
+pub fn run(args: RunArgs, log: LogArgs, typed: &TypedAs, environment: &Environment) -> Result<ExitStatus, Failure> {
     let is_print = args.print_config;
     let loaded = load(args, log, typed, environment).map_err(Failure::usage)?;
     if is_print {

@@ -173,7 +173,13 @@ impl TypedAs {
     pub fn from_matches(matches: &ArgMatches) -> Self {
         let source = |id: &clap::Id| Some((id.as_str().to_owned(), matches.value_source(id.as_str())?));
         // An id of a flattened group has no source that could be asked for.
-        Self(matches.ids().filter(|id| matches.try_contains_id(id.as_str()).is_ok()).filter_map(source).collect())
+        let ids = matches.ids().filter(|id| matches.try_contains_id(id.as_str()).is_ok());
+        Self::from_map(ids.filter_map(source).collect())
+    }
+
+    /// As told: argument id to source.
+    pub(crate) fn from_map(sources: BTreeMap<String, ValueSource>) -> Self {
+        Self(sources)
     }
 
     /// `text` of the argument `id` with its origin. A variable that is set to nothing counts as not set,

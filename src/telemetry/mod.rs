@@ -10,6 +10,8 @@ pub mod logging;
 pub mod metrics;
 mod rollout_metrics;
 mod sync_metrics;
+#[cfg(test)]
+mod tests;
 
 pub use chain::Chain;
 pub use logging::{LogError, start_logging};

@@ -109,9 +109,6 @@ async fn an_address_that_is_taken_is_a_clear_error() {
     let error = Server::bind(running.address).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        format!(
-            "cannot listen on {} for metrics and health; say another one with --listen, or none",
-            running.address
-        )
+        format!("cannot listen on {} for metrics and health; say another one with --listen, or none", running.address)
     );
 }

@@ -1,0 +1,21 @@
+//! Tables as kubectl prints them: columns as wide as their widest cell, three spaces between, no lines.
+
+/// Renders `rows` below `headers`. Line breaks in a cell become spaces, so that a row stays a line.
+pub(crate) fn render_table<const N: usize>(headers: [&str; N], rows: &[[String; N]]) -> String {
+    let clean = |cell: &str| cell.split(['\n', '\r']).map(str::trim).collect::<Vec<_>>().join(" ");
+    let mut lines = vec![headers.map(str::to_owned)];
+    lines.extend(rows.iter().map(|row| std::array::from_fn(|i| clean(&row[i]))));
+    let widths: [usize; N] =
+        std::array::from_fn(|i| lines.iter().map(|line: &[String; N]| line[i].chars().count()).max().unwrap_or(0));
+    let mut table = String::new();
+    for line in &lines {
+        let mut text = String::new();
+        for (cell, width) in line.iter().zip(widths) {
+            text.push_str(cell);
+            text.extend(std::iter::repeat_n(' ', width - cell.chars().count() + 3));
+        }
+        table.push_str(text.trim_end());
+        table.push('\n');
+    }
+    table
+}
