@@ -20,16 +20,8 @@ pub(super) fn check(object: &Object, root: &Node) -> Vec<Finding> {
     if let Some(deadline) = object.annotation(PROGRESS_DEADLINE_ANNOTATION)
         && let Err(error) = parse_duration(deadline)
     {
-        // The key has dots, so the path of the mapping is as near as a path can point.
-        let entry =
-            root.get("metadata").and_then(|m| m.get("annotations")).and_then(|a| a.entry(PROGRESS_DEADLINE_ANNOTATION));
-        check.findings.push(Finding {
-            at: entry.map_or(root.at, |entry| entry.value.at),
-            problem: Problem::InvalidField,
-            field: format!("metadata.annotations[{PROGRESS_DEADLINE_ANNOTATION}]"),
-            message: error.to_string(),
-            hint: None,
-        });
+        let field = format!("metadata.annotations[{PROGRESS_DEADLINE_ANNOTATION}]");
+        check.report(Problem::InvalidField, &field, error.to_string(), None);
     }
     match AgentRuntime::read(object) {
         Ok(agent) => {

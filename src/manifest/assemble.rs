@@ -102,7 +102,12 @@ fn report_twice(found: &[(&LoadedFile, &Entry)], desired: &mut Desired) {
             problem: Problem::Duplicate,
             object: Some(entry.key.clone()),
             field: "metadata.name".to_owned(),
-            message: format!("{} is also in {}; none of them is applied", entry.key, others.join(" and ")),
+            message: format!(
+                "{} is also in {}: {} is applied",
+                entry.key,
+                others.join(" and "),
+                if others.len() == 1 { "neither" } else { "none of them" }
+            ),
             hint: Some("remove all but one, or give them other names or namespaces".to_owned()),
             snippet: entry.name_snippet.clone(),
         });

@@ -117,6 +117,11 @@ impl Snippet {
         let text: String = shown.iter().collect();
         Some(Self { text: text.trim_end().to_owned(), mark, mark_len })
     }
+
+    /// What the mark underlines.
+    pub(super) fn marked(&self) -> String {
+        self.text.chars().skip(self.mark).take(self.mark_len).collect()
+    }
 }
 
 /// The length of the word, quoted text or rest that begins here: what the mark underlines.
@@ -130,7 +135,7 @@ fn token_len(rest: &[char]) -> usize {
             .position(|(i, c)| match c {
                 ':' => rest.get(i + 1).is_none_or(|next| next.is_whitespace()),
                 ',' | '}' | ']' => true,
-                ' ' => rest.get(i + 1).is_none_or(|next| *next == '#' || next.is_whitespace()),
+                ' ' => rest.get(i + 1).is_none_or(|next| matches!(next, '#' | '}' | ']') || next.is_whitespace()),
                 _ => false,
             })
             .unwrap_or(rest.len()),

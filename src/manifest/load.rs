@@ -18,7 +18,7 @@ use super::rules::Rules;
 use super::schema::Schemas;
 use super::split::{Document, split};
 use super::unsupported::find_unsupported;
-use super::validate::{Finding, validate, validate_root};
+use super::validate::{Finding, QUOTE_IT, validate, validate_root};
 
 /// How many documents one file may have.
 const MAX_DOCUMENTS: usize = 20_000;
@@ -215,6 +215,10 @@ impl<'a> Loader<'a> {
     fn report(&mut self, finding: Finding, object: Option<&ObjectKey>) {
         let is_warning = finding.problem == Problem::Suspicious;
         let snippet = self.snippet(finding.at);
+        let hint = match (finding.hint, &snippet) {
+            (Some(hint), Some(snippet)) if hint == QUOTE_IT => Some(format!("{hint}: \"{}\"", snippet.marked())),
+            (hint, _) => hint,
+        };
         self.file.problems.push(Diagnostic {
             file: self.file.path.clone(),
             position: finding.at,
@@ -223,7 +227,7 @@ impl<'a> Loader<'a> {
             object: object.cloned(),
             field: finding.field,
             message: finding.message,
-            hint: finding.hint,
+            hint,
             snippet,
         });
     }
@@ -241,7 +245,7 @@ impl<'a> Loader<'a> {
     }
 
     fn document(&mut self, document: Document<'_>, allowance: &mut Allowance, rules: &Rules, schemas: &Schemas) {
-        self.hides_source = document.text.contains("Secret");
+        self.hides_source = holds_secret(document.text);
         let root = match parse_document(document.text, document.lines_before, allowance) {
             Ok(root) => root,
             Err(complaint) => return self.complain(complaint, Problem::Syntax),
@@ -349,6 +353,16 @@ impl<'a> Loader<'a> {
             self.report(finding, key);
         }
     }
+}
+
+/// Whether one of the objects is a Secret, as far as can be told without parsing.
+fn holds_secret(text: &str) -> bool {
+    let is_secret = |part: &str| {
+        let mut plain = part.chars().filter(|c| !c.is_whitespace() && !matches!(c, '"' | '\'' | '-'));
+        "kind:Secret".chars().all(|expected| plain.next() == Some(expected))
+            && plain.next().is_none_or(|next| !next.is_alphanumeric())
+    };
+    text.contains("Secret") && text.split(['\n', ',', '{', '}']).any(is_secret)
 }
 
 fn as_finding(complaint: Complaint, problem: Problem) -> Finding {

@@ -36,7 +36,7 @@ pub(super) struct Entry {
 
 /// One part of the path to a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+enum Part {
     Key(String),
     Index(usize),
 }
@@ -141,19 +141,34 @@ pub(super) fn shorten(text: &str) -> String {
     }
 }
 
+/// Adds a key to a path: `.key`, or `[key]` where it has characters that would be mistaken.
+pub(super) fn path_part(key: &str, is_first: bool) -> String {
+    let is_plain = key.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+        && key.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
+    match (is_plain, is_first) {
+        (true, true) => key.to_owned(),
+        (true, false) => format!(".{key}"),
+        (false, _) => format!("[{key}]"),
+    }
+}
+
 /// Takes a path such as `spec.rollout.steps[1].setWeight` apart.
 fn parse_path(path: &str) -> Vec<Part> {
     let mut parts = Vec::new();
-    for piece in path.split('.').filter(|piece| !piece.is_empty()) {
-        let (key, mut indices) = piece.split_at(piece.find('[').unwrap_or(piece.len()));
-        if !key.is_empty() {
-            parts.push(Part::Key(key.to_owned()));
-        }
-        while let Some((index, rest)) = indices.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            if let Ok(index) = index.parse() {
-                parts.push(Part::Index(index));
+    let mut rest = path;
+    while !rest.is_empty() {
+        if let Some((inner, tail)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            parts.push(inner.parse().map_or_else(|_| Part::Key(inner.to_owned()), Part::Index));
+            rest = tail;
+        } else {
+            rest = rest.strip_prefix('.').unwrap_or(rest);
+            let (key, tail) = rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len()));
+            if key.is_empty() {
+                // Not a path that this module makes; what is left of it cannot be followed.
+                return parts;
             }
-            indices = rest;
+            parts.push(Part::Key(key.to_owned()));
+            rest = tail;
         }
     }
     parts

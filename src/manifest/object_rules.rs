@@ -10,7 +10,7 @@ use super::near::nearest;
 use super::node::{Content, Node, shorten};
 use super::rules::{Namespaces, Rules};
 use super::schema::Schemas;
-use super::validate::{Finding, did_you_mean, prune_nulls};
+use super::validate::{Finding, QUOTE_IT, did_you_mean, prune_nulls};
 
 /// Fields of `metadata` that the API server sets.
 const SERVER_FIELDS: [&str; 8] = [
@@ -70,7 +70,7 @@ pub(super) fn identify(root: &Node, rules: &Rules, schemas: &Schemas) -> Identit
         }
         Some((_, node)) if !matches!(node.content, Content::Null) => {
             let message = format!("expected a text, found {}", node.describe());
-            let hint = Some("write it in quotes".to_owned());
+            let hint = Some(QUOTE_IT.to_owned());
             unknown.push(finding("metadata.name", Problem::InvalidField, message, hint));
             ""
         }
@@ -84,12 +84,7 @@ pub(super) fn identify(root: &Node, rules: &Rules, schemas: &Schemas) -> Identit
             ""
         }
         _ => {
-            unknown.push(finding(
-                "metadata.name",
-                Problem::MissingField,
-                "the field `name` is required".to_owned(),
-                None,
-            ));
+            unknown.push(finding("metadata.name", Problem::MissingField, "this field is required".to_owned(), None));
             ""
         }
     };
@@ -114,12 +109,7 @@ pub(super) fn identify(root: &Node, rules: &Rules, schemas: &Schemas) -> Identit
         }
         Some((_, node)) => {
             let message = format!("expected a text, found {}", node.describe());
-            unknown.push(finding(
-                "metadata.namespace",
-                Problem::InvalidField,
-                message,
-                Some("write it in quotes".into()),
-            ));
+            unknown.push(finding("metadata.namespace", Problem::InvalidField, message, Some(QUOTE_IT.into())));
             ""
         }
     };
@@ -169,7 +159,7 @@ fn refuse_kind(root: &Node, kind: &Kind, rules: &Rules, schemas: &Schemas, refus
         refuse(
             "apiVersion",
             Problem::InvalidField,
-            format!("a {} of the version {:?} is not known", kind.kind, kind.version),
+            format!("{} has no version {:?} that is known here", kind.kind, kind.version),
             format!("write `apiVersion: {}`", schema.kind.api_version()),
         );
     }

@@ -3,11 +3,13 @@
 //! kubectl reads YAML 1.1 booleans and octal numbers and turns everything into JSON; what differs from it here
 //! is stricter: a key that is there twice is an error, where kubectl silently takes the last.
 
+use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Spanned, budget, options};
 
-use super::diagnostic::Position;
-use super::node::{Content, Node, Tree, from_spanned, shorten};
+use super::diagnostic::{Lines, Position};
+use super::node::{Content, Node, Tree, from_spanned, path_part, shorten};
+use super::validate::QUOTE_IT;
 
 /// How many values one file may hold, with every alias written out: what fits in a file of the default
 /// size, two bytes a value.
@@ -19,6 +21,10 @@ const MAX_REPLAYED: usize = 100_000;
 /// How much text the values of one file may hold, with every alias written out, in times the size of the largest
 /// file that is read.
 const MAX_EXPANSION: usize = 4;
+
+/// How deep values may be nested. The reader descends by recursion and takes some 45 KB of stack a level without
+/// optimisation, of the 2 MiB that a worker thread has; manifests have 10 to 15 levels.
+const MAX_DEPTH: usize = 32;
 
 /// What may still be read from one file. It shrinks with every document, so that many documents cannot do
 /// together what one may not.
@@ -58,6 +64,7 @@ pub(super) fn parse_document(text: &str, lines_before: u32, allowance: &mut Allo
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_REPLAYED },
         budget: budget! {
             max_reader_input_bytes: None,
+            max_depth: MAX_DEPTH,
             max_events: allowance.nodes.saturating_mul(2),
             max_nodes: allowance.nodes,
             max_total_scalar_bytes: allowance.text_bytes,
@@ -69,6 +76,7 @@ pub(super) fn parse_document(text: &str, lines_before: u32, allowance: &mut Allo
     let tree = serde_saphyr::from_str_with_options::<Spanned<Tree>>(text, options)
         .map_err(|error| complaint(text, &error, lines_before))?;
     let mut node = from_spanned(tree);
+    respell(&mut node, &Lines::new(text));
     let (nodes, bytes) = node.size();
     allowance.nodes = allowance.nodes.saturating_sub(nodes);
     allowance.text_bytes = allowance.text_bytes.saturating_sub(bytes);
@@ -88,7 +96,7 @@ fn walk_keys(node: &Node, path: &mut Vec<String>, errors: &mut Vec<Complaint>, w
         Content::Map(entries) => {
             let mut seen = std::collections::HashMap::with_capacity(entries.len());
             for entry in entries {
-                path.push(format!("{}{}", if path.is_empty() { "" } else { "." }, entry.key));
+                path.push(path_part(&entry.key, path.is_empty()));
                 if let Some(first) = seen.insert(entry.key.as_str(), entry.key_at) {
                     errors.push(Complaint {
                         at: entry.key_at,
@@ -101,7 +109,7 @@ fn walk_keys(node: &Node, path: &mut Vec<String>, errors: &mut Vec<Complaint>, w
                         at: entry.key_at,
                         field: path.concat(),
                         message: format!("this key is read as the boolean {}, as kubectl does", entry.key),
-                        hint: Some("write it in quotes".to_owned()),
+                        hint: Some(QUOTE_IT.to_owned()),
                     });
                 }
                 walk_keys(&entry.value, path, errors, warnings);
@@ -117,6 +125,41 @@ fn walk_keys(node: &Node, path: &mut Vec<String>, errors: &mut Vec<Complaint>, w
         }
         Content::Null | Content::Bool(_) | Content::Number(_) | Content::Text(_) => {}
     }
+}
+
+/// Undoes where the reader takes more spellings for a boolean than kubectl does (`tRue`), and fewer for a number
+/// (`0X1F`): only the source tells.
+fn respell(node: &mut Node, lines: &Lines<'_>) {
+    match &mut node.content {
+        Content::List(items) => items.iter_mut().for_each(|item| respell(item, lines)),
+        Content::Map(entries) => entries.iter_mut().for_each(|entry| respell(&mut entry.value, lines)),
+        Content::Bool(_) => {
+            let word = word_at(lines, node.at);
+            let is_known_letter_case = word == word.to_ascii_lowercase()
+                || word == word.to_ascii_uppercase()
+                || word.chars().skip(1).all(|c| c.is_ascii_lowercase());
+            if !word.is_empty() && word.chars().all(|c| c.is_ascii_alphabetic()) && !is_known_letter_case {
+                node.content = Content::Text(word.to_owned());
+            }
+        }
+        Content::Text(text) if text.starts_with("0X") => {
+            let digits = text[2..].replace('_', "");
+            if word_at(lines, node.at) == text
+                && let Ok(number) = i64::from_str_radix(&digits, 16)
+            {
+                node.content = Content::Number(number.into());
+            }
+        }
+        Content::Null | Content::Number(_) | Content::Text(_) => {}
+    }
+}
+
+fn word_at<'a>(lines: &Lines<'a>, at: Position) -> &'a str {
+    let line = lines.line(at.line).unwrap_or_default();
+    let column = usize::try_from(at.column).unwrap_or(1).saturating_sub(1);
+    let start = line.char_indices().nth(column).map_or(line.len(), |(i, _)| i);
+    let rest = &line[start..];
+    &rest[..rest.find([' ', '\t', ',', '}', ']']).unwrap_or(rest.len())]
 }
 
 fn shift(node: &mut Node, lines: u32) {
@@ -138,7 +181,10 @@ fn shift(node: &mut Node, lines: u32) {
 
 fn complaint(text: &str, error: &serde_saphyr::Error, lines_before: u32) -> Complaint {
     use serde_saphyr::Error as E;
-    let error = error.without_snippet();
+    let mut error = error.without_snippet();
+    while let E::AliasError { error: inner, .. } = error {
+        error = inner;
+    }
     let place = error.location().map_or((1, 1), |location| (location.line(), location.column()));
     let at = Position {
         line: u32::try_from(place.0).unwrap_or(u32::MAX).max(1).saturating_add(lines_before),
@@ -149,6 +195,10 @@ fn complaint(text: &str, error: &serde_saphyr::Error, lines_before: u32) -> Comp
     let said = error.to_string();
     let said = said.split(" at line ").next().unwrap_or_default();
     let (message, hint) = match error {
+        E::Budget { breach: BudgetBreach::Depth { .. }, .. } => {
+            (format!("this is nested deeper than {MAX_DEPTH} levels"), None)
+        }
+        _ if said == "recursion limit exceeded" => (format!("this is nested deeper than {MAX_DEPTH} levels"), None),
         E::Budget { .. }
         | E::AliasReplayLimitExceeded { .. }
         | E::AliasExpansionLimitExceeded { .. }
@@ -168,6 +218,9 @@ fn complaint(text: &str, error: &serde_saphyr::Error, lines_before: u32) -> Comp
             format!("{} has no place in JSON", shorten(value)),
             Some("write it in quotes if it is meant as text".to_owned()),
         ),
+        _ if said.contains("expected a text as key") && !source.contains("{{") => {
+            ("a key must be a text".to_owned(), None)
+        }
         _ if source.chars().take_while(|c| c.is_whitespace()).any(|c| c == '\t') => (
             "YAML is indented with blanks, and this line begins with a tab".to_owned(),
             Some("replace the tab by blanks".to_owned()),

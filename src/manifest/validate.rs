@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::diagnostic::{Position, Problem};
 use super::near::nearest;
-use super::node::{Content, Node, shorten};
+use super::node::{Content, Node, path_part, shorten};
 use super::schema::{Format, Schema, Type};
 
 /// One thing that is wrong, with its place.
@@ -73,7 +73,7 @@ pub(super) fn prune_nulls(value: &mut Value, schema: &Schema) {
 
 impl<'s> Walk<'s> {
     fn enter_key(&mut self, key: &str) {
-        self.path.push(if self.path.is_empty() { key.to_owned() } else { format!(".{key}") });
+        self.path.push(path_part(key, self.path.is_empty()));
     }
 
     fn report(&mut self, at: Position, problem: Problem, message: String, hint: Option<String>) {
@@ -125,7 +125,7 @@ impl<'s> Walk<'s> {
                 Type::IntegerOrText => "a whole number or a text",
             };
             let hint = match (&node.content, kind) {
-                (Content::Bool(_) | Content::Number(_), Type::Text) => Some("write it in quotes".to_owned()),
+                (Content::Bool(_) | Content::Number(_), Type::Text) => Some(QUOTE_IT.to_owned()),
                 (Content::Text(text), Type::Integer | Type::Number) if text.trim().parse::<i64>().is_ok() => {
                     Some(format!("write {} without quotes", text.trim()))
                 }
@@ -174,7 +174,9 @@ impl<'s> Walk<'s> {
         for name in &schema.required {
             if node.get(name).is_none_or(|value| matches!(value.content, Content::Null)) {
                 let place = node.entry(name).map_or(key_at, |entry| entry.key_at);
-                self.report(place, Problem::MissingField, format!("the field `{name}` is required"), None);
+                self.enter_key(name);
+                self.report(place, Problem::MissingField, "this field is required".to_owned(), None);
+                self.path.pop();
             }
         }
         self.above.push(schema);
@@ -327,6 +329,9 @@ fn sentence_of_pattern(pattern: &str, text: &str) -> String {
         _ => format!("{text} does not match the pattern {pattern}"),
     }
 }
+
+/// The hint for a text that YAML reads as something else; the loader adds what the text is.
+pub(super) const QUOTE_IT: &str = "write it in quotes";
 
 pub(super) fn did_you_mean(name: &str) -> String {
     format!("did you mean `{name}`?")

@@ -1,0 +1,119 @@
+//! Several files together.
+
+use super::*;
+use crate::manifest::{Diagnostic, Problem};
+
+#[test]
+fn the_same_object_in_two_places_is_applied_from_neither() {
+    let a = load_with("a.yaml", format!("---\n{AGENT}").as_bytes(), &Rules::default());
+    let b = load_with("b/b.yaml", AGENT.as_bytes(), &Rules::default());
+    let forward = assemble([&a, &b]);
+    insta::assert_snapshot!(render(&forward), @r"
+    a.yaml:5:9: metadata.name: AgentRuntime production/support-agent is also in b/b.yaml:4:9: neither is applied
+      5 |   name: support-agent
+        |         ^^^^^^^^^^^^^
+      hint: remove all but one, or give them other names or namespaces
+    b/b.yaml:4:9: metadata.name: AgentRuntime production/support-agent is also in a.yaml:5:9: neither is applied
+      4 |   name: support-agent
+        |         ^^^^^^^^^^^^^
+      hint: remove all but one, or give them other names or namespaces
+    ");
+    let (objects, held) = summary(&forward);
+    assert_eq!(objects, Vec::<String>::new());
+    assert_eq!(held, ["AgentRuntime production/support-agent"]);
+    assert_eq!(forward, assemble([&b, &a]));
+}
+
+#[test]
+fn an_object_that_is_there_twice_is_held_also_if_one_of_the_two_is_invalid() {
+    let broken = AGENT.replace("replicas: 4", "replicas: -4");
+    let desired = desired(&format!("{AGENT}---\n{broken}"));
+    assert!(desired.objects.is_empty());
+    assert_eq!(desired.held.len(), 1);
+    assert_eq!(desired.problems.iter().filter(|p| p.problem == Problem::Duplicate).count(), 2);
+}
+
+#[test]
+fn one_name_in_two_namespaces_or_kinds_is_two_objects() {
+    let other = AGENT.replace("production", "staging");
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: support-agent, namespace: production }\n";
+    let desired = desired(&format!("{AGENT}---\n{other}---\n{map}"));
+    assert_eq!(render(&desired), "");
+    assert_eq!(desired.objects.len(), 3);
+}
+
+#[test]
+fn a_candidate_that_would_be_called_like_another_agent_is_refused() {
+    let rolling = format!("{AGENT}  rollout: {{ steps: [{{ setWeight: 100 }}], trafficRouting: {{}} }}\n");
+    let other = AGENT.replace("support-agent", "support-agent-canary");
+    let desired = desired(&format!("{rolling}---\n{other}"));
+    insta::assert_snapshot!(render(&desired), @r#"
+    agent.yaml:4:9: metadata.name: its candidate would be called "support-agent-canary", as the agent in agent.yaml:15:9 is
+      4 |   name: support-agent
+        |         ^^^^^^^^^^^^^
+      hint: give one of the two another name, or remove `spec.rollout` here
+    "#);
+    let (objects, held) = summary(&desired);
+    assert_eq!(objects, ["AgentRuntime production/support-agent-canary"]);
+    assert_eq!(held, ["AgentRuntime production/support-agent"]);
+    assert_eq!(problems(&format!("{AGENT}---\n{other}")), "");
+}
+
+#[test]
+fn problems_are_ordered_by_file_and_place() {
+    let broken = AGENT.replace("replicas: 4", "replicas: -4").replace("1.0.0", "true");
+    let files = [
+        load_with("b.yaml", broken.as_bytes(), &Rules::default()),
+        load_with("a.yaml", broken.replace("support-agent", "other").as_bytes(), &Rules::default()),
+    ];
+    let places: Vec<String> = assemble(&files)
+        .problems
+        .iter()
+        .map(|p| format!("{}:{}:{}", p.file, p.position.line, p.position.column))
+        .collect();
+    assert_eq!(places, ["a.yaml:8:49", "a.yaml:9:24", "b.yaml:8:49", "b.yaml:9:24"]);
+}
+
+#[test]
+fn a_problem_has_plain_fields_for_programs() {
+    let desired = desired(&AGENT.replace("replicas: 4", "replicas: -4"));
+    let json = serde_json::to_string_pretty(&desired.problems[0]).unwrap();
+    insta::assert_snapshot!(json, @r#"
+    {
+      "file": "agent.yaml",
+      "line": 9,
+      "column": 24,
+      "severity": "error",
+      "problem": "invalid-field",
+      "object": "AgentRuntime production/support-agent",
+      "field": "spec.runtime.replicas",
+      "message": "it must be at least 0, got -4",
+      "hint": null,
+      "snippet": {
+        "text": "  runtime: { replicas: -4 }",
+        "mark": 23,
+        "mark_len": 2
+      }
+    }
+    "#);
+}
+
+#[test]
+fn what_is_loaded_can_be_kept_and_put_together_again() {
+    let file = load_with("a.yaml", AGENT.as_bytes(), &Rules::default());
+    let kept = file.clone();
+    assert_eq!(kept, file);
+    assert_eq!(assemble([&kept]), assemble([&file]));
+    assert!(file.problems().iter().all(|p: &Diagnostic| !p.is_error()));
+}
+
+#[test]
+fn a_file_of_many_documents_is_read_in_time_that_grows_with_its_size() {
+    // Some 700 KB in 2 300 documents: it would take minutes if anything in it were quadratic.
+    let text: String =
+        (0..2_300).map(|i| format!("{}---\n", AGENT.replace("support-agent", &format!("agent-{i}")))).collect();
+    assert!(text.len() > 500_000);
+    let desired = desired(&text);
+    assert_eq!(desired.objects.len(), 2_300);
+    assert_eq!(desired.objects.values().map(|located| located.origin.line).max(), Some(2_299 * 10 + 1));
+}
