@@ -97,13 +97,25 @@ fn people_clone_push_pull_and_revert_over_both_protocols() {
         let two = Clone::of(&server.url("config"));
         assert_eq!(two.read("a/b.yaml"), "x: 1\n");
         let second = two.push_file("a/b.yaml", "x: 2\n", "second");
-        assert!(one.try_git(&["push", "origin", "main~0:main"]).is_ok(), "nothing to push");
+        one.write("other", "text\n");
+        let third = one.commit("third, on the first");
+        one.try_git(&["push", "origin", "main"]).expect_err("the second is on the server and not below the third");
         one.pull();
-        let third = one.revert(&second);
+        let third_again = one.head();
+        let fourth = one.revert(&second);
         one.push();
-        assert_eq!(server.git("config", &["rev-parse", "main"]), third);
-        let shas: Vec<_> = one.log("main").into_iter().map(|commit| commit.sha).collect();
-        assert_eq!(shas, [third, second, first]);
+        assert_eq!(server.git("config", &["rev-parse", "main"]), fourth);
+        assert_eq!(one.read("a/b.yaml"), "x: 1\n");
+        let commits = one.log("main").into_iter().map(|commit| (commit.sha, commit.subject));
+        let reverted = "Revert \"second\"".to_owned();
+        let expected = [
+            (fourth, reverted),
+            (third_again.clone(), "third, on the first".into()),
+            (second, "second".into()),
+            (first, "first".into()),
+        ];
+        assert_eq!(commits.collect::<Vec<_>>(), expected);
+        assert_ne!(third, third_again);
         assert!(one.log("main").iter().all(|commit| commit.author == PERSON));
         assert!(one.folder().join("a/b.yaml").exists());
     }

@@ -155,7 +155,7 @@ impl ApiServer {
 
     /// Creates an object by server-side apply. The API has no precondition for that, so three things stand in for
     /// it: a look before; no force, so that fields of another manager are refused; and the answer, which tells
-    /// creation from change. What a lost race left behind is withdrawn.
+    /// creation from change. What a lost race left behind on somebody else's object is withdrawn.
     async fn create(&self, key: &ObjectKey, write: &Apply) -> Result<request::Answer, ClusterError> {
         let exists = || ClusterError::Exists { key: key.clone() };
         if self.read(key).await?.is_some() {
@@ -170,7 +170,9 @@ impl ApiServer {
         if answer.created || write.part == Part::Status {
             return Ok(answer);
         }
-        self.withdraw(key, write.manager, &answer.body).await;
+        if belongs_to_others(&answer.body, write.manager) {
+            self.withdraw(key, write.manager, &answer.body).await;
+        }
         Err(exists())
     }
 
@@ -281,6 +283,13 @@ impl Cluster for ApiServer {
         });
         keys.flatten().boxed()
     }
+}
+
+/// Whether anybody but `manager` set fields of `live`, apart from its status. If not, another Serin won the race,
+/// and its fields are not ours to withdraw.
+fn belongs_to_others(live: &Value, manager: FieldManager) -> bool {
+    let entries = live["metadata"]["managedFields"].as_array();
+    entries.into_iter().flatten().any(|entry| entry["manager"] != manager.as_str() && entry["subresource"].is_null())
 }
 
 /// The object in an answer. Items of a list do not say what they are.
