@@ -61,15 +61,20 @@ pub(super) fn from_status(
             ClusterError::TooManyRequests { retry_after: seconds.map(Duration::from_secs) }
         }
         400..=499 => {
-            let causes: Vec<_> = causes
+            let mut causes: Vec<_> = causes
                 .map(|cause| match cause.field.as_str() {
                     "" => cause.message.clone(),
                     field => format!("{field}: {}", cause.message),
                 })
                 .collect();
+            // Metadata is checked twice, so some causes come twice.
+            causes.dedup();
             let why = if causes.is_empty() { why } else { causes.join("; ") };
             ClusterError::Invalid { key: key(), why }
         }
+        // So the server words a value of the wrong type, or a list with one key twice, in a server-side apply.
+        500 if why.starts_with("failed to create typed patch object") => ClusterError::Invalid { key: key(), why },
+        code if status.reason.is_empty() => ClusterError::Unavailable { why: format!("{code}: {why}") },
         code => ClusterError::Unavailable { why: format!("{code} {}: {why}", status.reason) },
     }
 }
@@ -193,5 +198,12 @@ mod tests {
     fn a_server_error_is_no_verdict_on_the_object() {
         let error = refused("patch", 500, &status(500, "InternalError", "failed calling webhook", &json!({})));
         assert_eq!(error, ClusterError::Unavailable { why: "500 InternalError: failed calling webhook".into() });
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_type_is_one_though_the_server_calls_it_its_own_error() {
+        let message = "failed to create typed patch object (shop/agent): .spec.replicas: expected numeric";
+        let error = refused("patch", 500, &status(500, "", message, &json!({})));
+        assert!(matches!(error, ClusterError::Invalid { .. }), "{error}");
     }
 }

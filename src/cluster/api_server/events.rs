@@ -92,7 +92,7 @@ impl Events {
         json!({
             "apiVersion": EVENT.api_version(),
             "kind": EVENT.kind,
-            "metadata": {"generateName": format!("{}.", event.about.name), "namespace": namespace},
+            "metadata": {"generateName": format!("{}-", event.about.name), "namespace": namespace},
             "eventTime": micro_time(now),
             "reportingController": "serin.dev/serin",
             "reportingInstance": self.instance,

@@ -40,7 +40,7 @@ use request::{Http, Operation, Target};
 use shelf::Shelf;
 
 /// Changes that a slow reader of [`Cluster::changes`] may lag behind before it gets all keys instead.
-const CHANGES_KEPT: usize = 4096;
+const CHANGES_KEPT: usize = 1024;
 
 /// Objects per page of a list, as client-go does it.
 const PAGE: u32 = 500;
@@ -154,11 +154,13 @@ impl ApiServer {
     }
 
     /// Creates an object by server-side apply. The API has no precondition for that, so three things stand in for
-    /// it: a look before; no force, so that fields of another manager are refused; and the answer, which tells
-    /// creation from change. What a lost race left behind on somebody else's object is withdrawn.
+    /// it: a look before, which costs a request only where the watch cannot tell; no force, so that fields of another
+    /// manager are refused; and the answer, which tells creation from change. What a lost race left behind on
+    /// somebody else's object is withdrawn.
     async fn create(&self, key: &ObjectKey, write: &Apply) -> Result<request::Answer, ClusterError> {
         let exists = || ClusterError::Exists { key: key.clone() };
-        if self.read(key).await?.is_some() {
+        let watch_says_absent = self.shelf(&key.kind, &key.namespace).is_some_and(|shelf| shelf.is_absent(key));
+        if !watch_says_absent && self.read(key).await?.is_some() {
             return Err(exists());
         }
         let operation =
@@ -224,12 +226,18 @@ impl Cluster for ApiServer {
         let answer = match &write.expect {
             Expect::Absent => self.create(&key, write).await?,
             Expect::Uid(uid) => {
-                // The server refuses a uid that is not the live object's.
+                // The server refuses a uid that is not the live object's, either as a conflict or, where there is
+                // another object of that name, as a change of a field that cannot change.
                 let mut object = write.object.clone();
                 object.set(&["metadata", "uid"], uid.as_str());
                 let operation =
                     Operation::Apply { manager: write.manager, force: true, part: write.part, body: object.fields() };
-                self.write(&key, &operation).await?
+                self.write(&key, &operation).await.map_err(|error| match error {
+                    ClusterError::Invalid { key, why } if why.contains("metadata.uid: ") => {
+                        ClusterError::Conflict { key, why }
+                    }
+                    error => error,
+                })?
             }
         };
         self.keep(&key.kind, answer.body)
@@ -257,7 +265,12 @@ impl Cluster for ApiServer {
                 return Ok(());
             }
             Ok(_) | Err(ClusterError::NotFound { .. }) => {}
-            Err(ClusterError::Conflict { why, .. }) if why.contains("Precondition failed: UID") => {}
+            Err(error @ ClusterError::Conflict { .. }) => {
+                // Most likely because it is another object: then the one that was meant is gone.
+                if self.read(key).await?.is_some_and(|live| live.uid().as_ref() == Some(uid)) {
+                    return Err(error);
+                }
+            }
             Err(error) => return Err(error),
         }
         if let Some(shelf) = self.shelf(&key.kind, &key.namespace) {

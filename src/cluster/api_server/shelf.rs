@@ -18,8 +18,11 @@ pub enum WatchState {
     Starting,
     /// The server does not serve the kind; it is looked for again from time to time.
     NotServed,
-    /// The objects are known. They are kept, and reads answered, also while the server cannot be reached.
+    /// The objects are known and changes arrive.
     Listed,
+    /// The objects were known when changes ceased to arrive, for this reason; it is tried again. Reads are answered
+    /// with what was known: a rollout that waits is better than one that takes an outage for a deletion.
+    Behind(ClusterError),
     /// They were never listed, for this reason; it is tried again.
     Failing(ClusterError),
 }
@@ -62,7 +65,7 @@ impl Shelf {
 
     /// Waits until the objects are known or the kind is known not to be served.
     pub(super) async fn settled(&self) {
-        let settled = |state: &WatchState| matches!(state, WatchState::Listed | WatchState::NotServed);
+        let settled = |state: &WatchState| !matches!(state, WatchState::Starting | WatchState::Failing(_));
         let mut state = self.state.subscribe();
         state.wait_for(settled).await.expect("the sender lives as long as this shelf");
     }
@@ -80,6 +83,13 @@ impl Shelf {
         self.readable(patience).await?;
         let wanted = |object: &&Arc<Object>| namespace.is_none_or(|namespace| object.namespace() == namespace);
         Ok(self.read(|store| store.iter().filter(wanted).cloned().collect()))
+    }
+
+    /// Whether the object is certainly not there, as far as a watch that works can tell. One that sees only some
+    /// objects of the kind cannot.
+    pub(super) fn is_absent(&self, key: &ObjectKey) -> bool {
+        let works = *self.state.borrow() == WatchState::Listed;
+        works && self.watched.labels.is_empty() && self.read(|store| store.get(key).is_none())
     }
 
     pub(super) fn keys(&self) -> Vec<ObjectKey> {
@@ -127,11 +137,16 @@ impl Shelf {
         self.set_state(WatchState::NotServed);
     }
 
+    /// A watch is open that goes on where the last one, or the list, ended.
+    pub(super) fn following(&self) {
+        self.set_state(WatchState::Listed);
+    }
+
     /// A list or watch failed. What was listed stays.
     pub(super) fn failing(&self, error: &ClusterError) {
-        if !matches!(*self.state.borrow(), WatchState::Listed) {
-            self.set_state(WatchState::Failing(error.clone()));
-        }
+        let was_listed = matches!(*self.state.borrow(), WatchState::Listed | WatchState::Behind(_));
+        let state = if was_listed { WatchState::Behind } else { WatchState::Failing };
+        self.set_state(state(error.clone()));
     }
 
     async fn readable(&self, patience: Duration) -> Result<(), ClusterError> {
@@ -142,7 +157,7 @@ impl Shelf {
             Err(_) => WatchState::Starting,
         };
         match state {
-            WatchState::Listed => Ok(()),
+            WatchState::Listed | WatchState::Behind(_) => Ok(()),
             WatchState::NotServed => Err(ClusterError::NotServed { kind: self.watched.kind.clone() }),
             WatchState::Failing(error) => Err(error),
             WatchState::Starting => {

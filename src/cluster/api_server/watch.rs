@@ -52,7 +52,7 @@ pub(super) async fn run(shelf: Arc<Shelf>, http: Http, discovery: Arc<Discovery>
     let mut pause = Pause::default();
     loop {
         let error = match discovery.resource(shelf.kind()).await {
-            Ok(Some(resource)) => match list_and_follow(&shelf, &http, &resource, &mut pause).await {
+            Ok(Some(resource)) => match list_and_follow(&shelf, &http, &resource, &mut pause, recheck).await {
                 ClusterError::NotServed { .. } => {
                     discovery.forget(shelf.kind()).await;
                     continue;
@@ -66,8 +66,7 @@ pub(super) async fn run(shelf: Arc<Shelf>, http: Http, discovery: Arc<Discovery>
             }
             Err(error) => error,
         };
-        shelf.failing(&error);
-        pause.after(&shelf, &error).await;
+        pause.after(&shelf, &error, recheck).await;
     }
 }
 
@@ -103,7 +102,13 @@ pub(super) async fn list(
     }
 }
 
-async fn list_and_follow(shelf: &Shelf, http: &Http, resource: &Resource, pause: &mut Pause) -> ClusterError {
+async fn list_and_follow(
+    shelf: &Shelf,
+    http: &Http,
+    resource: &Resource,
+    pause: &mut Pause,
+    recheck: Duration,
+) -> ClusterError {
     loop {
         let params = ListParams { label_selector: shelf.selector(), limit: Some(PAGE), ..ListParams::default() };
         let Listed { objects, mut version } = match list(http, resource, shelf.namespace(), params).await {
@@ -114,23 +119,29 @@ async fn list_and_follow(shelf: &Shelf, http: &Http, resource: &Resource, pause:
         pause.ended(shelf);
         loop {
             let since = Instant::now();
-            match follow(shelf, http, resource, &mut version).await {
+            match follow(shelf, http, resource, &mut version, pause).await {
                 // A server that closes each watch at once must not be asked without end.
-                Ok(()) if since.elapsed() >= FIRST_PAUSE => pause.ended(shelf),
+                Ok(()) if since.elapsed() >= LONGEST_PAUSE => pause.ended(shelf),
                 Ok(()) => {
-                    let why = "it closes each watch at once".into();
-                    pause.after(shelf, &ClusterError::Unavailable { why }).await;
+                    let why = "it closed the watch at once".into();
+                    pause.after(shelf, &ClusterError::Unavailable { why }, recheck).await;
                 }
                 Err(End::Expired) => break,
                 Err(End::Failed(error @ ClusterError::NotServed { .. })) => return error,
-                Err(End::Failed(error)) => pause.after(shelf, &error).await,
+                Err(End::Failed(error)) => pause.after(shelf, &error, recheck).await,
             }
         }
     }
 }
 
 /// Follows one watch until it ends, moving `version` on.
-async fn follow(shelf: &Shelf, http: &Http, resource: &Resource, version: &mut String) -> Result<(), End> {
+async fn follow(
+    shelf: &Shelf,
+    http: &Http,
+    resource: &Resource,
+    version: &mut String,
+    pause: &mut Pause,
+) -> Result<(), End> {
     let namespace = shelf.namespace();
     let target = Target::collection(&resource.kind, namespace);
     let seconds = WATCH_SECONDS + spread(shelf);
@@ -157,14 +168,22 @@ async fn follow(shelf: &Shelf, http: &Http, resource: &Resource, version: &mut S
         },
     );
     let mut events = pin!(opened?);
+    shelf.following();
     let mut silence = Duration::from_secs(u64::from(seconds) + 5);
     loop {
         let Ok(event) = tokio::time::timeout(silence, events.try_next()).await else {
             let why = format!("the watch was silent for {silence:?}");
             return Err(End::Failed(ClusterError::Unavailable { why }));
         };
+        let event = event.map_err(|error| failure(&target, &error))?;
+        if matches!(
+            event,
+            Some(WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_) | WatchEvent::Bookmark(_))
+        ) {
+            pause.ended(shelf);
+        }
         let object = |body| object_in(&resource.kind, body).map_err(End::Failed);
-        match event.map_err(|error| failure(&target, &error))? {
+        match event {
             None => return Ok(()),
             Some(WatchEvent::Added(body) | WatchEvent::Modified(body)) => {
                 let object = object(body)?;
@@ -221,7 +240,8 @@ struct Pause {
 }
 
 impl Pause {
-    async fn after(&mut self, shelf: &Shelf, error: &ClusterError) {
+    async fn after(&mut self, shelf: &Shelf, error: &ClusterError, recheck: Duration) {
+        shelf.failing(error);
         let length = self.next.unwrap_or(FIRST_PAUSE);
         // One lost connection is a matter of every day.
         if self.next.is_some() && self.reported.as_ref() != Some(error) {
@@ -232,6 +252,8 @@ impl Pause {
         self.next = Some((length * 2).min(LONGEST_PAUSE));
         let wanted = match error {
             ClusterError::TooManyRequests { retry_after: Some(wanted) } => length.max(*wanted),
+            // Somebody has to change a role first.
+            ClusterError::Forbidden { .. } => length.max(recheck),
             _ => length,
         };
         tokio::time::sleep(wanted).await;

@@ -19,6 +19,8 @@ use serin::clock::{Clock as _, SystemClock};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use super::LOOK_EVERY;
+
 /// Annotation of a pod template: `ready`, `never-ready`, `fail` or `ready-after: 2s` (`ms` and `s`).
 pub(crate) const ANNOTATION: &str = "test.serin.dev/pods";
 
@@ -183,7 +185,7 @@ impl Pods {
             "status": status(&known.pod, state, self.addresses),
         });
         let api = Api::<Pod>::namespaced(self.client.clone(), &key.0);
-        // A pod that was deleted meanwhile needs no status; an unreachable server is asked again at the next event.
+        // A pod that was deleted meanwhile needs no status; an unreachable server is asked again.
         if api.patch_status(&key.1, &PatchParams::default(), &Patch::Merge(patch)).await.is_ok() {
             self.known.get_mut(key).expect("nothing removed it").written = Some(state);
         }
@@ -211,8 +213,14 @@ impl Pods {
         (annotation.map_or(Behaviour::Ready, |text| Behaviour::parse(text)), known.seen)
     }
 
+    /// When there is something to write without an event: a pod's time comes, or it came while another was written.
     fn next_due(&self) -> Option<Instant> {
-        self.known.values().filter_map(|known| self.wanted(known).1).min()
+        let due = |known: &Known| match self.wanted(known) {
+            _ if known.pod.metadata.deletion_timestamp.is_some() => None,
+            (state, _) if known.written != Some(state) => Some(Instant::now() + LOOK_EVERY),
+            (_, due) => due,
+        };
+        self.known.values().filter_map(due).min()
     }
 }
 
