@@ -113,7 +113,7 @@ pub fn plan_changes(decision: &Decision, manifest: &Value) -> PlannedChanges {
                 }
                 // What people undo themselves is not marked as failed.
                 (RollbackReason::PodUnhealthy, None)
-                | (RollbackReason::Withdrawn | RollbackReason::PromotionReverted, _) => {}
+                | (RollbackReason::Withdrawn | RollbackReason::Superseded | RollbackReason::PromotionReverted, _) => {}
             }
             PlannedChanges::Changes(changes)
         }
