@@ -70,27 +70,33 @@ pub enum Namespaces {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterScoped(pub Vec<KindRule>);
 
-/// One kind of a group, or all of them: `group/Kind`, `group/*`, and `Kind` alone for the core group.
+/// One kind of a group, or all of them: `group/Kind`, `group/*`, `Kind` alone for the core group, `*` for everything.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KindRule {
-    group: String,
+    group: Option<String>,
     kind: Option<String>,
 }
 
 impl KindRule {
+    /// Every kind of every group.
+    pub fn any() -> Self {
+        Self { group: None, kind: None }
+    }
+
     /// All kinds of `group`.
     pub fn group(group: &str) -> Self {
-        Self { group: group.to_owned(), kind: None }
+        Self { group: Some(group.to_owned()), kind: None }
     }
 
     /// This kind, in any version.
     pub fn one(kind: &Kind) -> Self {
-        Self { group: kind.group.to_string(), kind: Some(kind.kind.to_string()) }
+        Self { group: Some(kind.group.to_string()), kind: Some(kind.kind.to_string()) }
     }
 
     /// Whether `kind` is meant.
     pub fn matches(&self, kind: &Kind) -> bool {
-        self.group == kind.group && self.kind.as_ref().is_none_or(|name| *name == kind.kind)
+        self.group.as_ref().is_none_or(|group| *group == kind.group)
+            && self.kind.as_ref().is_none_or(|name| *name == kind.kind)
     }
 }
 
@@ -114,8 +120,9 @@ impl FromStr for KindRule {
             return Err(error());
         }
         match kind {
+            "*" if !text.contains('/') => Ok(Self::any()),
             "*" => Ok(Self::group(group)),
-            _ if is_kind => Ok(Self { group: group.to_owned(), kind: Some(kind.to_owned()) }),
+            _ if is_kind => Ok(Self { group: Some(group.to_owned()), kind: Some(kind.to_owned()) }),
             _ => Err(error()),
         }
     }
@@ -124,10 +131,11 @@ impl FromStr for KindRule {
 impl fmt::Display for KindRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = self.kind.as_deref().unwrap_or("*");
-        match (self.group.as_str(), kind) {
-            ("", "*") => f.write_str("/*"),
-            ("", kind) => f.write_str(kind),
-            (group, kind) => write!(f, "{group}/{kind}"),
+        match (self.group.as_deref(), kind) {
+            (None, kind) => f.write_str(kind),
+            (Some(""), "*") => f.write_str("/*"),
+            (Some(""), kind) => f.write_str(kind),
+            (Some(group), kind) => write!(f, "{group}/{kind}"),
         }
     }
 }
@@ -148,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_kind_rule_reads_what_it_writes() {
-        for text in ["omnia.altairalabs.ai/*", "apps/Deployment", "ConfigMap", "/*"] {
+        for text in ["omnia.altairalabs.ai/*", "apps/Deployment", "ConfigMap", "/*", "*"] {
             assert_eq!(text.parse::<KindRule>().unwrap().to_string(), text);
         }
         assert_eq!("/ConfigMap".parse::<KindRule>().unwrap().to_string(), "ConfigMap");

@@ -35,7 +35,7 @@ pub struct Daemon {
     core: Arc<Core>,
     cluster: Arc<dyn Cluster>,
     clock: Arc<dyn Clock>,
-    metrics: Arc<Metrics>,
+    metrics: Metrics,
     queue: Mutex<Queue>,
     wakeup: Notify,
 }
@@ -49,7 +49,7 @@ struct Queue {
 
 impl Daemon {
     /// A daemon that does nothing yet.
-    pub fn new(core: Core, cluster: Arc<dyn Cluster>, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Arc<Self> {
+    pub fn new(core: Core, cluster: Arc<dyn Cluster>, clock: Arc<dyn Clock>, metrics: Metrics) -> Arc<Self> {
         let core = Arc::new(core);
         Arc::new(Self { core, cluster, clock, metrics, queue: Mutex::default(), wakeup: Notify::new() })
     }

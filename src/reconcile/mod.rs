@@ -10,6 +10,7 @@ pub mod daemon;
 mod observe;
 mod publish;
 pub mod queue;
+pub mod serve;
 pub mod source;
 mod status;
 mod sync;
@@ -140,7 +141,7 @@ pub struct Core {
     cluster: Arc<dyn Cluster>,
     clock: Arc<dyn Clock>,
     sources: BTreeMap<SourceName, Arc<Source>>,
-    metrics: Arc<Metrics>,
+    metrics: Metrics,
     agents: Mutex<BTreeMap<AgentKey, AgentMemory>>,
     published: Mutex<BTreeMap<SourceName, status::Published>>,
 }
@@ -152,7 +153,7 @@ impl Core {
         cluster: Arc<dyn Cluster>,
         clock: Arc<dyn Clock>,
         sources: Vec<Arc<Source>>,
-        metrics: Arc<Metrics>,
+        metrics: Metrics,
     ) -> Self {
         let sources = sources.into_iter().map(|source| (source.options.name.clone(), source)).collect();
         Self { options, cluster, clock, sources, metrics, agents: Mutex::default(), published: Mutex::default() }

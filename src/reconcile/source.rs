@@ -40,6 +40,7 @@ pub struct Source {
     pub repository: Arc<dyn Repository>,
     schemas: Arc<Schemas>,
     state: Mutex<State>,
+    first_fetch: tokio::sync::watch::Sender<Option<String>>,
 }
 
 #[derive(Default)]
@@ -106,7 +107,13 @@ enum PostState {
 impl Source {
     /// A source that has not looked at its repository yet.
     pub fn new(options: SourceOptions, repository: Arc<dyn Repository>, schemas: Arc<Schemas>) -> Self {
-        Self { options, repository, schemas, state: Mutex::default() }
+        Self {
+            options,
+            repository,
+            schemas,
+            state: Mutex::default(),
+            first_fetch: tokio::sync::watch::Sender::new(None),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -285,8 +292,18 @@ impl Source {
         }
     }
 
+    /// Waits until the remote was asked for the first time, and says what it answered.
+    pub async fn first_fetch(&self) -> String {
+        let mut answer = self.first_fetch.subscribe();
+        match answer.wait_for(Option::is_some).await {
+            Ok(answer) => answer.clone().unwrap_or_default(),
+            Err(_) => String::new(),
+        }
+    }
+
     /// Counts a failed fetch; how many in a row failed before it.
-    pub(crate) fn fetch_failed(&self) -> u32 {
+    pub(crate) fn fetch_failed(&self, error: &RepositoryError) -> u32 {
+        self.first_fetch.send_if_modified(|answer| answer.is_none() && answer.replace(error.to_string()).is_none());
         let mut state = self.state();
         let before = state.failed_fetches;
         state.failed_fetches = before.saturating_add(1);
@@ -294,7 +311,9 @@ impl Source {
     }
 
     /// Ends the row of failed fetches.
-    pub(crate) fn fetch_succeeded(&self) {
+    pub(crate) fn fetch_succeeded(&self, commit: &CommitSha) {
+        self.first_fetch
+            .send_if_modified(|answer| answer.is_none() && answer.replace(format!("at {}", commit.short())).is_none());
         self.state().failed_fetches = 0;
     }
 

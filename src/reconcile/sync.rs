@@ -30,13 +30,13 @@ impl Core {
         let commit = match fetched {
             Ok(commit) => commit,
             Err(error) => {
-                let failed_before = source.fetch_failed();
+                let failed_before = source.fetch_failed(&error);
                 event::SourceFetchFailed { source: name, error: &error, failed_before, took }.emit(&self.metrics);
                 source.delay_pending(&error.to_string());
                 return Err(error.into());
             }
         };
-        source.fetch_succeeded();
+        source.fetch_succeeded(&commit);
         event::SourceFetched { source: name, commit: &commit, before: before.as_ref(), took, at: now }
             .emit(&self.metrics);
         let later = vec![(Key::Fetch(name.clone()), jittered(now, source.options.poll_interval))];

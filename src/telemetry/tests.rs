@@ -127,7 +127,9 @@ fn the_log_is_text_on_a_terminal_and_json_elsewhere() {
 #[test]
 fn steady_state_is_only_logged_when_asked_for() {
     assert_eq!(logged(LogFormat::Text, LogLevel::Warn, false).lines().count(), 1);
-    assert!(!logged(LogFormat::Text, LogLevel::Info, false).contains("was completed agent=shop/support rollout=r1 step"));
+    assert!(
+        !logged(LogFormat::Text, LogLevel::Info, false).contains("was completed agent=shop/support rollout=r1 step")
+    );
     assert!(logged(LogFormat::Text, LogLevel::Debug, false).contains("DEBUG the step was completed"));
     let directives = LogLevel::Directives("serin=error".into());
     assert_eq!(logged(LogFormat::Text, directives, false), "");

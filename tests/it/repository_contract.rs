@@ -179,7 +179,8 @@ async fn another_branch_is_fetched_when_asked_for(remote: &dyn Remote) {
 }
 
 async fn one_commit_changes_one_file_and_nothing_else(remote: &dyn Remote) {
-    let parent = remote.commit("main", &[("a/b.yaml", Some("1\n")), ("a/c.yaml", Some("c\n")), ("d", Some("d\n"))], "one");
+    let parent =
+        remote.commit("main", &[("a/b.yaml", Some("1\n")), ("a/c.yaml", Some("c\n")), ("d", Some("d\n"))], "one");
     let view = remote.view(main());
     view.fetch().await.unwrap();
     let new = published(view.publish(&publication("main", &parent, &[("a/b.yaml", "2\n")])).await).remove(0);

@@ -129,9 +129,11 @@ fn check_value(before: &str, after: &str, outcome: Outcome) -> Result<(), String
     let candidate = object["spec"]["rollout"].as_object_mut().unwrap().remove("candidate").unwrap();
     match outcome {
         Outcome::Promoted => {
-            for (from, to) in
-                [("promptPackRef", "promptPackRef"), ("providerRefs", "providers"), ("toolRegistryRef", "toolRegistryRef")]
-            {
+            for (from, to) in [
+                ("promptPackRef", "promptPackRef"),
+                ("providerRefs", "providers"),
+                ("toolRegistryRef", "toolRegistryRef"),
+            ] {
                 if candidate.get(from).is_some_and(|value| !value.is_null() && *value != json!([])) {
                     object["spec"][to] = candidate[from].clone();
                 }

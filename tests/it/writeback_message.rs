@@ -40,7 +40,8 @@ fn trailers(message: &str) -> Vec<String> {
 
 #[test]
 fn git_reads_the_trailers_of_a_decision() {
-    let message = render_decision(&decision("support-pack 2.0.0", &["step 1 of 2: setWeight 20"]), &ClusterName::new("prod"));
+    let message =
+        render_decision(&decision("support-pack 2.0.0", &["step 1 of 2: setWeight 20"]), &ClusterName::new("prod"));
     assert_eq!(
         trailers(&message),
         [

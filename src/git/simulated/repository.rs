@@ -11,9 +11,7 @@ use futures::stream::{self, BoxStream};
 
 use super::history::{History, LoggedCommit};
 use super::person::Person;
-use crate::git::{
-    Author, Publication, PublishOutcome, Repository, RepositoryError, Revision, Snapshot,
-};
+use crate::git::{Author, Publication, PublishOutcome, Repository, RepositoryError, Revision, Snapshot};
 use crate::ids::{BlobId, BranchName, CommitSha, TreePath};
 
 /// A call that a [`Fate`] is asked for.
@@ -118,7 +116,11 @@ impl SimulatedRepository {
     }
 
     /// Runs a call under its fate.
-    fn call<T>(&self, call: &Call, work: impl FnOnce(&Fate) -> Result<T, RepositoryError>) -> Result<T, RepositoryError> {
+    fn call<T>(
+        &self,
+        call: &Call,
+        work: impl FnOnce(&Fate) -> Result<T, RepositoryError>,
+    ) -> Result<T, RepositoryError> {
         let fate = self.fate(call);
         match &fate {
             Fate::FailBefore(error) => return Err(error.clone()),
@@ -155,10 +157,7 @@ impl SimulatedRepository {
     fn reachable(&self) -> Result<MutexGuard<'_, State>, RepositoryError> {
         let state = self.remote.state();
         if state.down {
-            return Err(RepositoryError::Unreachable {
-                address: self.address(),
-                why: "connection refused".to_owned(),
-            });
+            return Err(RepositoryError::Unreachable { address: self.address(), why: "connection refused".to_owned() });
         }
         Ok(state)
     }
@@ -239,9 +238,7 @@ impl SimulatedRepository {
         blobs
             .iter()
             .map(|id| match state.history.blob(id) {
-                Some(contents) => {
-                    Ok(u64::try_from(contents.len()).is_ok_and(|size| size <= limit).then_some(contents))
-                }
+                Some(contents) => Ok(u64::try_from(contents.len()).is_ok_and(|size| size <= limit).then_some(contents)),
                 None => Err(RepositoryError::Mirror { address: self.address(), why: format!("there is no file {id}") }),
             })
             .collect()
@@ -405,4 +402,3 @@ fn lagging(history: &History, tip: CommitSha, fate: &Fate) -> CommitSha {
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
-

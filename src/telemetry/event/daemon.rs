@@ -120,3 +120,16 @@ impl PassPanicked<'_> {
         error!(kind = kind.as_str(), key, message, ?retry_in, "the pass panicked; this is a bug, please report it");
     }
 }
+
+/// The server for metrics and health broke. Rollouts go on without it.
+pub struct ServerFailed<'a> {
+    /// Why.
+    pub error: &'a str,
+}
+
+impl ServerFailed<'_> {
+    /// Logs it.
+    pub fn emit(self, _: &Metrics) {
+        error!(error = self.error, "metrics and health are not served any more");
+    }
+}

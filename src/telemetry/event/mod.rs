@@ -10,7 +10,9 @@ mod publish;
 mod rollout;
 mod source;
 
-pub use daemon::{DaemonStarted, DaemonStopping, PassFailed, PassFinished, PassPanicked, SettingsDoubtful};
+pub use daemon::{
+    DaemonStarted, DaemonStopping, PassFailed, PassFinished, PassPanicked, ServerFailed, SettingsDoubtful,
+};
 pub use publish::{
     DecisionBlocked, DecisionVoided, PromotionPublished, PublishFailed, PublishRaced, PublishRefused,
     RollbackPublished, StatusNotPublished, StatusPublished,

@@ -61,7 +61,10 @@ impl<'a> Editor<'a> {
         match self.alias_outside(anchor, node.start, node.start) {
             Some(line) => Err(Halt::new(
                 node.start,
-                format!("{} is anchored as &{anchor} and used again at line {line}, which the edit would change too", self.here()),
+                format!(
+                    "{} is anchored as &{anchor} and used again at line {line}, which the edit would change too",
+                    self.here()
+                ),
             )),
             None => Ok(()),
         }
@@ -120,7 +123,12 @@ impl<'a> Editor<'a> {
             let Some(new_value) = new.get(key).filter(|new_value| *new_value != old_value) else { continue };
             let entry = &entries[place(key).ok_or_else(|| self.merged(key, merge, node))?];
             self.path.push(key.clone());
-            self.change(if is_flow { Holder::Place } else { Holder::BlockEntry(entry) }, &entry.value, old_value, new_value)?;
+            self.change(
+                if is_flow { Holder::Place } else { Holder::BlockEntry(entry) },
+                &entry.value,
+                old_value,
+                new_value,
+            )?;
             self.path.pop();
         }
         self.remove(node, is_flow, entries, &removed);
@@ -226,9 +234,13 @@ impl<'a> Editor<'a> {
     fn replace(&mut self, holder: Holder<'_>, node: &Node, new: &Value) -> Result<(), Halt> {
         self.check_removed(std::iter::once(node))?;
         if self.slice(node).contains("{{") {
-            return Err(Halt::new(node.start, format!("{} is a template expression; Serin edits only plain files", self.here())));
+            return Err(Halt::new(
+                node.start,
+                format!("{} is a template expression; Serin edits only plain files", self.here()),
+            ));
         }
-        let is_collection = matches!(new, Value::Object(map) if !map.is_empty()) || matches!(new, Value::Array(items) if !items.is_empty());
+        let is_collection = matches!(new, Value::Object(map) if !map.is_empty())
+            || matches!(new, Value::Array(items) if !items.is_empty());
         let is_block = matches!(node.kind, NodeKind::Map { is_flow: false, .. } | NodeKind::Seq { is_flow: false, .. });
         let is_filled_flow = match &node.kind {
             NodeKind::Map { is_flow, entries } => *is_flow && !entries.is_empty(),
@@ -260,7 +272,8 @@ impl<'a> Editor<'a> {
                     self.splices.push(Splice { start, end, text: String::new() });
                     if is_collection {
                         let key_column = lines::column(self.text, entry.start);
-                        let column = key_column + if new.is_array() { self.style.list_indent } else { self.style.step.len() };
+                        let column =
+                            key_column + if new.is_array() { self.style.list_indent } else { self.style.step.len() };
                         let lines = indent_first(self.style.block(new, column), column);
                         self.insert_lines(start, lines);
                     } else {
@@ -330,7 +343,11 @@ impl<'a> Editor<'a> {
             && line_end < node.end;
         let next = elements.get(last + 1);
         if are_own_lines && (first > 0 || next.is_some()) {
-            self.splices.push(Splice { start: lines::line_start(self.text, start), end: line_end, text: String::new() });
+            self.splices.push(Splice {
+                start: lines::line_start(self.text, start),
+                end: line_end,
+                text: String::new(),
+            });
             if next.is_none() && !has_comma {
                 let previous = elements[first - 1].end();
                 let comma = lines::skip_blank(self.text, previous, start);

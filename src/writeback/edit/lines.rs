@@ -27,7 +27,11 @@ pub(super) fn splice(text: &str, splices: &[Splice]) -> String {
 /// The first byte of the line that `at` is in. A byte order mark belongs to no line.
 pub(super) fn line_start(text: &str, at: usize) -> usize {
     let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
-    if start == 0 && text.starts_with('\u{feff}') && at >= '\u{feff}'.len_utf8() { '\u{feff}'.len_utf8() } else { start }
+    if start == 0 && text.starts_with('\u{feff}') && at >= '\u{feff}'.len_utf8() {
+        '\u{feff}'.len_utf8()
+    } else {
+        start
+    }
 }
 
 /// One behind the newline of the line that `at` is in, or the end of the text.

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use super::lines;
 use super::scalar::{Quotes, render_double_quoted, render_scalar};
 use super::tree::{Node, NodeKind};
-use super::lines;
 
 /// How a file is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,7 +134,8 @@ impl Style {
         };
         match value {
             Value::Object(map) if !map.is_empty() => {
-                let entry = |(key, value): (&String, &Value)| format!("{}: {}", self.key(key), self.spread(value, &deeper));
+                let entry =
+                    |(key, value): (&String, &Value)| format!("{}: {}", self.key(key), self.spread(value, &deeper));
                 spread('{', in_order(map).map(entry).collect(), '}')
             }
             Value::Array(items) if !items.is_empty() => {
@@ -204,7 +205,11 @@ impl Found {
                         NodeKind::Seq { is_flow: false, .. } if is_below => {
                             self.list_indent.get_or_insert(child - column);
                         }
-                        NodeKind::Scalar | NodeKind::Alias | NodeKind::Tagged | NodeKind::Map { .. } | NodeKind::Seq { .. } => {}
+                        NodeKind::Scalar
+                        | NodeKind::Alias
+                        | NodeKind::Tagged
+                        | NodeKind::Map { .. }
+                        | NodeKind::Seq { .. } => {}
                     }
                     self.look(text, &entry.value);
                 }

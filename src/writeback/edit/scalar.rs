@@ -60,8 +60,7 @@ pub(super) fn render_double_quoted(text: &str) -> String {
 
 /// Whether no reader of YAML 1.1 or 1.2 takes the text for anything but this string, in any context.
 fn is_safe_plain(text: &str) -> bool {
-    const WORDS: [&str; 12] =
-        ["null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf", "infinity"];
+    const WORDS: [&str; 12] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf", "infinity"];
     let mut chars = text.chars();
     let Some(first) = chars.next() else { return false };
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '+' | '@');
@@ -89,10 +88,56 @@ mod tests {
     #[test]
     fn strings_that_some_reader_takes_for_something_else_are_quoted() {
         for text in [
-            "1.10", "2", "yes", "No", "y", "N", "on", "OFF", "true", "null", "~", "", "1_000", "0777", "0o17", "0x1F",
-            "1e3", ".5", ".inf", "+1", "-1", "2024-01-01", "2024-01-01T00:00:00Z", "12:30:45", "1.2.3.", "<<", "=", "- a",
-            "a: b", "a #b", "*a", "&a", "!a", "%a", "@a", "`a", "{a", "[a", "a,b", "é", " a", "a ", "|", ">", "?", "1..2.3",
-            "NaN", "Infinity", "_", "1.2_3.4",
+            "1.10",
+            "2",
+            "yes",
+            "No",
+            "y",
+            "N",
+            "on",
+            "OFF",
+            "true",
+            "null",
+            "~",
+            "",
+            "1_000",
+            "0777",
+            "0o17",
+            "0x1F",
+            "1e3",
+            ".5",
+            ".inf",
+            "+1",
+            "-1",
+            "2024-01-01",
+            "2024-01-01T00:00:00Z",
+            "12:30:45",
+            "1.2.3.",
+            "<<",
+            "=",
+            "- a",
+            "a: b",
+            "a #b",
+            "*a",
+            "&a",
+            "!a",
+            "%a",
+            "@a",
+            "`a",
+            "{a",
+            "[a",
+            "a,b",
+            "é",
+            " a",
+            "a ",
+            "|",
+            ">",
+            "?",
+            "1..2.3",
+            "NaN",
+            "Infinity",
+            "_",
+            "1.2_3.4",
         ] {
             let rendered = render_scalar(&text.into(), Quotes::Plain);
             let last = text == "1.2.3.";
@@ -104,7 +149,8 @@ mod tests {
 
     #[test]
     fn versions_and_names_stay_plain() {
-        for text in ["2.0.0", "2.0.0-rc.1", "1.2.3+build.5", "v2", "support-pack", "omnia.altairalabs.ai/x", "10.0.0.1"] {
+        for text in ["2.0.0", "2.0.0-rc.1", "1.2.3+build.5", "v2", "support-pack", "omnia.altairalabs.ai/x", "10.0.0.1"]
+        {
             assert_eq!(render_scalar(&text.into(), Quotes::Plain), text);
             let back: Value = serde_saphyr::from_str(text).unwrap();
             assert_eq!(back, Value::from(text));
@@ -122,7 +168,8 @@ mod tests {
 
     #[test]
     fn every_awkward_character_survives() {
-        for text in ["\t", "\u{0}", "\u{1f}", "\u{7f}", "\u{85}", "\u{2028}", "\u{feff}x", "😀", "\\", "\"", "a\r\nb"] {
+        for text in ["\t", "\u{0}", "\u{1f}", "\u{7f}", "\u{85}", "\u{2028}", "\u{feff}x", "😀", "\\", "\"", "a\r\nb"]
+        {
             for quotes in [Quotes::Plain, Quotes::Single, Quotes::Double] {
                 let rendered = render_scalar(&text.into(), quotes);
                 let back: Value = serde_saphyr::from_str(&rendered).unwrap();

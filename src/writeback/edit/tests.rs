@@ -50,7 +50,11 @@ fn values_of_every_kind_replace_each_other() {
     check(&[Change::set(&path, json!(null))], text, "  text: null\n");
     check(&[Change::set(&path, json!({}))], text, "  text: {}\n");
     check(&[Change::set(&path, json!([]))], text, "  text: []\n");
-    check(&[Change::set(&path, json!(["a", {"k": [1], "name": "m"}]))], text, "  text:\n    - a\n    - name: m\n      k:\n        - 1\n");
+    check(
+        &[Change::set(&path, json!(["a", {"k": [1], "name": "m"}]))],
+        text,
+        "  text:\n    - a\n    - name: m\n      k:\n        - 1\n",
+    );
     check(&[Change::set(&path, json!({"b": {"c": "yes"}}))], text, "  text:\n    b:\n      c: \"yes\"\n");
     check(&[Change::set(&path, "two\nlines")], text, "  text: \"two\\nlines\"\n");
     check(&[Change::set(&["spec", "list"], "x")], "  list: [a, b]\n", "  list: x\n");
@@ -72,7 +76,11 @@ fn lists_change_item_by_item() {
     check(&items(json!([{"name": "one", "value": 1}, {"name": "two", "value": 3}])), "value: 2", "value: 3");
     check(&items(json!([{"name": "one", "value": 1}, {"name": "two"}])), "      value: 2\n", "");
     // The name shares its line with the dash, so the item is written anew.
-    check(&items(json!([{"value": 1}, {"name": "two", "value": 2}])), "    - name: one # first\n      value: 1\n", "    - value: 1\n");
+    check(
+        &items(json!([{"value": 1}, {"name": "two", "value": 2}])),
+        "    - name: one # first\n      value: 1\n",
+        "    - value: 1\n",
+    );
 }
 
 #[test]

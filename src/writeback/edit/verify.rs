@@ -7,8 +7,9 @@ use super::lines::{self, Splice};
 
 /// Whether the documents of `edited` are exactly the intended ones.
 pub(super) fn documents(edited: &str, intended: &[Value]) -> Result<(), String> {
-    let found = data::parse(edited)
-        .map_err(|error| format!("the edit would leave a file that cannot be read ({}), so it was not made", error.why))?;
+    let found = data::parse(edited).map_err(|error| {
+        format!("the edit would leave a file that cannot be read ({}), so it was not made", error.why)
+    })?;
     if found == intended {
         return Ok(());
     }
@@ -27,7 +28,8 @@ pub(super) fn other_lines(old: &str, new: &str, splices: &[Splice]) -> Result<()
     let mut at = 0;
     while at < old.len() {
         let end = lines::line_end(old, at);
-        let is_touched = splices.iter().any(|s| s.start < end && s.end > at || s.start == s.end && at < s.start && s.start < end);
+        let is_touched =
+            splices.iter().any(|s| s.start < end && s.end > at || s.start == s.end && at < s.start && s.start < end);
         if !is_touched {
             let line = &old[at..end];
             // A line that keeps its text but gains a newline (something was added behind the last line) is

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{AgentKey, CommitSha, Digest, RolloutId, Weight};
 
 use super::value::{
-    AgentStatus, ConditionStatus, HistoryEvent, LastOutcome, RejectedCandidate, RolloutHistory, StepHistory, StepPosition,
+    AgentStatus, ConditionStatus, HistoryEvent, LastOutcome, RejectedCandidate, RolloutHistory, StepHistory,
+    StepPosition,
 };
 
 const VERSION: u32 = 1;

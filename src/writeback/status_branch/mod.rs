@@ -22,7 +22,8 @@ use crate::ids::{AgentKey, ClusterName, RolloutId, TreePath};
 
 pub use self::document::{DocumentError, HistoryDocument, StatusDocument, parse_history, parse_status};
 pub use self::value::{
-    AgentStatus, ConditionStatus, HistoryEvent, LastOutcome, RejectedCandidate, RolloutHistory, StepHistory, StepPosition,
+    AgentStatus, ConditionStatus, HistoryEvent, LastOutcome, RejectedCandidate, RolloutHistory, StepHistory,
+    StepPosition,
 };
 
 /// Where the dashboard stands.
@@ -52,7 +53,8 @@ pub fn changed_files<B: AsRef<[u8]>>(
     old: &BTreeMap<TreePath, B>,
     new: &BTreeMap<TreePath, Vec<u8>>,
 ) -> BTreeMap<TreePath, Option<Vec<u8>>> {
-    let differs = |path: &TreePath, contents: &Vec<u8>| old.get(path).is_none_or(|old| old.as_ref() != contents.as_slice());
+    let differs =
+        |path: &TreePath, contents: &Vec<u8>| old.get(path).is_none_or(|old| old.as_ref() != contents.as_slice());
     let mut edits: BTreeMap<TreePath, Option<Vec<u8>>> = new
         .iter()
         .filter(|(path, contents)| differs(path, contents))

@@ -270,7 +270,8 @@ fn a_later_version_and_nonsense_are_said() {
     assert!(matches!(parse_status(b"hello"), Err(DocumentError::Unreadable(_))));
     assert!(matches!(parse_history(b"version: 1\n"), Err(DocumentError::Unreadable(_))));
     let files = render(&cluster(), &[in_flight()], &[]);
-    let heavy = text(&files, "production/support-agent/status.yaml").replace("requestedWeight: 50", "requestedWeight: 101");
+    let heavy =
+        text(&files, "production/support-agent/status.yaml").replace("requestedWeight: 50", "requestedWeight: 101");
     assert_eq!(parse_status(heavy.as_bytes()), Err(DocumentError::NoWeight(101)));
     let newer = text(&files, "production/support-agent/status.yaml") + "addedLater: true\n";
     assert_eq!(parse_status(newer.as_bytes()), Ok(in_flight()));

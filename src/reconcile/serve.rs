@@ -1,0 +1,248 @@
+//! From settings to a running daemon: which cluster, which repositories, which endpoints, until when.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use tokio::task::JoinSet;
+
+use crate::api::crds;
+use crate::clock::{Clock, SystemClock};
+use crate::cluster::Cluster;
+use crate::cluster::api_server::{
+    ApiServer, ConnectError, Connection, LabelRule, ObserveRequests, RequestOutcome, Settings as ClusterSettings,
+    Watched,
+};
+use crate::cluster::simulated::SimulatedCluster;
+use crate::git::mirror::{Mirror, MirrorSettings};
+use crate::git::transport::{Credentials, NetworkLimits, limit_network};
+use crate::git::{Repository, RepositoryError, Revision};
+use crate::ids::{SourceName, TreePath};
+use crate::manifest::{self, Namespaces, Rules, Schemas};
+use crate::object::Kind;
+use crate::reconcile::daemon::Daemon;
+use crate::reconcile::source::{Source, SourceOptions};
+use crate::reconcile::{Core, CoreOptions};
+use crate::settings::{ClusterAccess, KindRule, NamespaceRule, Secret, Settings, SourceSettings};
+use crate::telemetry::{Metrics, event};
+use crate::web::{BindError, Health, Server};
+use crate::workload::WorkloadSettings;
+
+/// The label that everything an agent runs as carries (reference 1c): what is watched is what can be ours.
+const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "omnia-operator");
+
+/// Why the daemon does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// There is no cluster to connect to.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// A mirror cannot be kept.
+    #[error("the source {source_name} cannot be followed")]
+    Mirror {
+        /// The source.
+        source_name: SourceName,
+        /// Why.
+        #[source]
+        source: RepositoryError,
+    },
+    /// The address for metrics and health cannot be listened on.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+}
+
+/// A daemon that is ready to run.
+pub struct Assembled {
+    /// It.
+    pub daemon: Arc<Daemon>,
+    /// Its cluster, where that is the one inside the binary.
+    pub simulated: Option<Arc<SimulatedCluster>>,
+    /// Readiness of the process.
+    pub health: Health,
+    metrics: Metrics,
+    cluster: AnyCluster,
+    server: Option<Server>,
+    workers: usize,
+}
+
+enum AnyCluster {
+    Simulated(Arc<SimulatedCluster>),
+    ApiServer(Arc<ApiServer>),
+}
+
+impl Assembled {
+    /// Connects, opens the mirrors and binds the address; nothing runs yet.
+    ///
+    /// # Errors
+    /// If one of these cannot be had.
+    pub async fn new(settings: &Settings, metrics: Metrics) -> Result<Self, ServeError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let server = match settings.listen {
+            Some(address) => Some(Server::bind(address).await?),
+            None => None,
+        };
+        let cluster = match &settings.cluster {
+            ClusterAccess::Simulated => AnyCluster::Simulated(Arc::new(SimulatedCluster::new(Arc::clone(&clock)))),
+            ClusterAccess::Kubernetes { kubeconfig, context } => {
+                let connection = match (kubeconfig, context) {
+                    (None, None) => Connection::Infer,
+                    (path, context) => Connection::Kubeconfig { path: path.clone(), context: context.clone() },
+                };
+                let mut watch = ClusterSettings::watching(watched());
+                watch.observer = Some(Arc::new(CountRequests(metrics.clone())));
+                AnyCluster::ApiServer(Arc::new(ApiServer::connect(&connection, watch, Arc::clone(&clock)).await?))
+            }
+        };
+        let schemas = Arc::new(
+            Schemas::from_crds(crds::all().into_iter().map(|(_, text)| text)).expect("the embedded CRDs are valid"),
+        );
+        limit_network(NetworkLimits { silence: settings.git_timeout, ..NetworkLimits::default() });
+        let mut sources = Vec::new();
+        for source in &settings.sources {
+            let repository = open_mirror(source, &settings.mirror_dir)
+                .map_err(|error| ServeError::Mirror { source_name: source.name.clone(), source: error })?;
+            sources.push(Arc::new(Source::new(source_options(source, settings), repository, Arc::clone(&schemas))));
+        }
+        let options = CoreOptions {
+            cluster_name: settings.cluster_name.clone(),
+            workload: Arc::new(WorkloadSettings {
+                facade_image: settings.images.facade.clone(),
+                framework_images: settings.images.frameworks.clone(),
+                ..WorkloadSettings::default()
+            }),
+        };
+        let shared: Arc<dyn Cluster> = match &cluster {
+            AnyCluster::Simulated(simulated) => Arc::clone(simulated) as Arc<dyn Cluster>,
+            AnyCluster::ApiServer(server) => Arc::clone(server) as Arc<dyn Cluster>,
+        };
+        let core = Core::new(options, Arc::clone(&shared), Arc::clone(&clock), sources, metrics.clone());
+        let simulated = match &cluster {
+            AnyCluster::Simulated(simulated) => Some(Arc::clone(simulated)),
+            AnyCluster::ApiServer(_) => None,
+        };
+        let daemon = Daemon::new(core, shared, clock, metrics.clone());
+        event::DaemonStarted { cluster: &settings.cluster_name, sources: settings.sources.len() }.emit(&metrics);
+        Ok(Self { daemon, simulated, health: Health::new(), metrics, cluster, server, workers: settings.workers })
+    }
+
+    /// Runs until `stop` says so, and lets the passes under way come to their end.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let Self { daemon, simulated: _, health, metrics, cluster, server, workers } = self;
+        let (tell_end, end) = tokio::sync::watch::channel(false);
+        let mut beside = JoinSet::new();
+        let lists = health.check("cluster", "the first lists of all kinds");
+        for source in daemon.core().sources() {
+            let check = health.check(format!("source {}", source.options.name), "the first fetch");
+            let source = Arc::clone(source);
+            beside.spawn(async move { check.ready(source.first_fetch().await) });
+        }
+        if let Some(server) = server {
+            let (health, metrics, mut end) = (health.clone(), metrics, end.clone());
+            beside.spawn(async move {
+                let until_end = async move {
+                    // A sender that is gone means the end as well.
+                    let _ = end.wait_for(|is_over| *is_over).await;
+                };
+                if let Err(error) = server.serve(metrics.clone(), health, until_end).await {
+                    event::ServerFailed { error: &error.to_string() }.emit(&metrics);
+                }
+            });
+        }
+        match cluster {
+            AnyCluster::Simulated(simulated) => {
+                lists.ready("the cluster inside the binary");
+                beside.spawn(simulated.run_in_real_time());
+                daemon.run(workers, stop).await;
+            }
+            AnyCluster::ApiServer(server) => {
+                // Deciding on half of what there is would take missing objects for deleted ones.
+                let mut stop = std::pin::pin!(stop);
+                let is_ready = tokio::select! {
+                    () = server.ready() => true,
+                    () = stop.as_mut() => false,
+                };
+                if is_ready {
+                    lists.ready("all kinds are listed");
+                    daemon.run(workers, stop).await;
+                }
+            }
+        }
+        let _ = tell_end.send(true);
+        health.stop();
+        let drain = async { while beside.join_next().await.is_some() {} };
+        // The simulated cluster never ends by itself, and a scraper that does not read must not keep the process.
+        let _ = tokio::time::timeout(Duration::from_secs(1), drain).await;
+    }
+}
+
+/// The kinds that are watched: those that sync applies whole, and of the workload kinds what can be an agent's.
+fn watched() -> Vec<Watched> {
+    let all = [
+        Kind::AGENT_RUNTIME,
+        Kind::PROMPT_PACK,
+        Kind::ROLLOUT_ANALYSIS,
+        Kind::PROVIDER,
+        Kind::TOOL_REGISTRY,
+        Kind::CONFIG_MAP,
+    ];
+    let labelled = [Kind::DEPLOYMENT, Kind::SERVICE, Kind::SERVICE_ACCOUNT, Kind::ROLE, Kind::ROLE_BINDING];
+    let (label, value) = MANAGED_BY;
+    let ours = |kind| Watched::labelled(kind, LabelRule::Is(label.to_owned(), value.to_owned()));
+    all.into_iter().map(Watched::all).chain(labelled.into_iter().map(ours)).collect()
+}
+
+struct CountRequests(Metrics);
+
+impl ObserveRequests for CountRequests {
+    fn observe(&self, outcome: &RequestOutcome<'_>) {
+        self.0.sync.cluster_request(outcome.verb, outcome.kind, outcome.result);
+    }
+}
+
+fn open_mirror(source: &SourceSettings, folder: &Path) -> Result<Arc<dyn Repository>, RepositoryError> {
+    let credentials = source
+        .repo
+        .credentials()
+        .map(|known| Credentials::basic(known.user.expose(), known.password.as_ref().map_or("", Secret::expose)));
+    let mirror = Mirror::open(MirrorSettings {
+        url: source.repo.as_str().to_owned(),
+        revision: source.revision.clone(),
+        folder: folder.join(source.name.as_str()),
+        credentials,
+    })?;
+    Ok(Arc::new(mirror))
+}
+
+fn source_options(source: &SourceSettings, settings: &Settings) -> SourceOptions {
+    let signed = |duration: Duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
+    SourceOptions {
+        name: source.name.clone(),
+        root: TreePath::new(source.path.as_str()),
+        branch: match &source.revision {
+            Revision::Branch(branch) => Some(branch.clone()),
+            Revision::Tag(_) | Revision::Commit(_) => None,
+        },
+        author: source.author.clone(),
+        rules: rules(source),
+        poll_interval: signed(source.poll_interval),
+        status: settings.status_branch.as_ref().map(|status| (status.name.clone(), signed(status.interval))),
+    }
+}
+
+fn rules(source: &SourceSettings) -> Rules {
+    let kind = |rule: &KindRule| match rule {
+        KindRule::Any => manifest::KindRule::any(),
+        KindRule::Group(group) => manifest::KindRule::group(group),
+        KindRule::Kind { kind, group } => manifest::KindRule::one(&Kind::from_api_version(&format!("{group}/"), kind)),
+    };
+    Rules {
+        kinds: source.kinds.iter().map(kind).collect(),
+        namespaces: match &source.namespaces {
+            NamespaceRule::Any => Namespaces::Any,
+            NamespaceRule::Only(names) => Namespaces::Only(names.iter().cloned().collect()),
+        },
+        default_namespace: source.default_namespace.clone(),
+        ..Rules::default()
+    }
+}
