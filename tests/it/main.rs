@@ -5,6 +5,7 @@ mod support;
 mod cluster_contract;
 mod repository_contract;
 mod cluster_real;
+mod crds;
 mod support_works;
 mod writeback_corpus;
 mod writeback_message;
