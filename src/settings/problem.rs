@@ -46,6 +46,19 @@ impl fmt::Display for Problem {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Problems(pub Vec<Problem>);
 
+impl Problems {
+    /// Flags first, then variables, then the file from its top, then what is missing; each once, although
+    /// several sources may have met the same.
+    pub(crate) fn sorted(mut problems: Vec<Problem>) -> Self {
+        problems.sort_by_key(|problem| match &problem.at {
+            at @ Origin::File { line, column, .. } => (3 - at.rank(), *line, *column),
+            at => (3 - at.rank(), 0, 0),
+        });
+        problems.dedup();
+        Self(problems)
+    }
+}
+
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0[..] {

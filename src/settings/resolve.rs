@@ -66,7 +66,7 @@ pub fn load(args: RunArgs, log: LogArgs, typed: &TypedAs, environment: &Environm
 pub fn resolve_log(log: LogArgs, typed: &TypedAs, environment: &Environment) -> Result<LogSettings, Problems> {
     let mut resolver = Resolver::new(environment, None);
     let settings = resolver.log(log, typed, None, None);
-    if resolver.problems.is_empty() { Ok(settings) } else { Err(Problems(resolver.problems)) }
+    if resolver.problems.is_empty() { Ok(settings) } else { Err(Problems::sorted(resolver.problems)) }
 }
 
 /// As [`load`], with the file already read: its name and its text.
@@ -84,7 +84,7 @@ pub(crate) fn resolve(
     };
     let settings = resolver.settings(args, log, typed, file);
     let Resolver { problems, origins, warnings, .. } = resolver;
-    if problems.is_empty() { Ok(Loaded { settings, origins, warnings }) } else { Err(Problems(problems)) }
+    if problems.is_empty() { Ok(Loaded { settings, origins, warnings }) } else { Err(Problems::sorted(problems)) }
 }
 
 /// What is known so far while settings are put together.

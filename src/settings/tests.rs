@@ -60,7 +60,33 @@ sources:
 #[test]
 fn three_flags_are_enough_and_the_rest_has_defaults() {
     let loaded = good(&["--repo", "https://git.example.com/a.git", "--cluster-name", "prod"], None);
-    insta::assert_snapshot!(render_config(&loaded), @"");
+    insta::assert_snapshot!(render_config(&loaded), @r#"
+    clusterName: prod # --cluster-name
+    simulate: false # default
+    sources:
+    - name: default # default
+      repo: https://git.example.com/a.git # --repo
+      branch: main # default
+      path: "" # default
+      defaultNamespace: default # default
+      kinds: ["*.omnia.altairalabs.ai", ConfigMap] # default
+      # namespaces: any
+      pollInterval: 1m # default
+      author:
+        name: Serin # default
+        email: serin@prod.invalid # default
+    mirrorDir: /home/ann/.cache/serin # default
+    gitTimeout: 30s # default
+    statusBranch:
+      enabled: true # default
+      name: serin/status/prod # default
+      interval: 10s # default
+    listen: "0.0.0.0:8080" # default
+    log:
+      format: auto # default
+      level: info # default
+    workers: 8 # default
+    "#);
 }
 
 #[test]
@@ -185,12 +211,43 @@ sources:
   kinds: []
   namespaces: shop
 ";
-    insta::assert_snapshot!(bad(&["--poll-interval", "5 minutes", "--listen", "8080"], Some(file)), @"");
+    insta::assert_snapshot!(bad(&["--poll-interval", "5 minutes", "--listen", "8080"], Some(file)), @r#"
+    15 problems in the settings
+    --poll-interval: "5 minutes" is not a duration: the unit is none of ns, us, ms, s, m, h
+    --listen: "8080" is not an address and a port
+      hint: write for example 0.0.0.0:8080, [::]:8080, :8080 or none
+    etc/serin.yaml:1:1: unknown field `clusterNam`
+      hint: did you mean `clusterName`?
+    etc/serin.yaml:2:10: "none" is not a whole number of 1 to 256
+    etc/serin.yaml:3:16: unknown field `intervall`
+      hint: did you mean `interval`?
+    etc/serin.yaml:3:41: "5" is not a duration: a unit is missing; write ms, s, m or h behind the number
+    etc/serin.yaml:5:9: "Prod" is not made of a-z, 0-9 and inner `-`, at most 63 of them
+    etc/serin.yaml:6:9: this is no address of a repository: ssh is not supported
+      hint: use the https address of the repository
+    etc/serin.yaml:7:3: unknown field `brnach`
+      hint: did you mean `branch`?
+    etc/serin.yaml:8:9: "../up" leaves the repository with `..`
+      hint: a path starts at the root of the repository
+    etc/serin.yaml:9:3: a source needs `name`
+    etc/serin.yaml:11:8: branch and tag are both given, and only one can be followed
+    etc/serin.yaml:12:3: `kinds` is empty
+      hint: leave it out for the default
+    etc/serin.yaml:13:15: `namespaces` must be a list, this is a single value
+    this cluster has no name
+      hint: say --cluster-name; it names the status branch, so each cluster that shares a repository needs its own
+    "#);
 }
 
 #[test]
 fn a_setting_that_is_missing_is_named_with_the_way_to_give_it() {
-    insta::assert_snapshot!(bad(&[], None), @"");
+    insta::assert_snapshot!(bad(&[], None), @"
+    2 problems in the settings
+    this cluster has no name
+      hint: say --cluster-name; it names the status branch, so each cluster that shares a repository needs its own
+    there is no repository to follow
+      hint: say --repo, or --config with a file that has `sources`
+    ");
 }
 
 #[test]
@@ -291,7 +348,11 @@ sources:
 - {name: a, repo: 'http://u:p@h/x', namespaces: [shop]}
 - {name: b, repo: /r, commit: 1111111111111111111111111111111111111111}
 ";
-    insta::assert_snapshot!(good(&[], Some(file)).warnings.join("\n"), @"");
+    insta::assert_snapshot!(good(&[], Some(file)).warnings.join("\n"), @"
+    source a sends its password unencrypted to http://h/x
+    source a may not apply to its default namespace default: objects that name none are refused
+    source b follows the commit 1111111111, which cannot be written to: promotions wait at their last step, and decisions are only reported
+    ");
 }
 
 #[test]
@@ -305,7 +366,7 @@ fn odd_files_are_understood_or_refused() {
         ("sources: [&a {name: a}, *a]".into(), "anchors and aliases are not supported"),
         ("clusterName: {x: y}".into(), "`clusterName` must be a single value, this is a mapping"),
         ("workers: 1\nworkers: 2".into(), "f.yaml:2:1: `workers` is already set at f.yaml:1:1"),
-        ("\tx: y".into(), "this is not YAML"),
+        ("a: b: c".into(), "this is not YAML"),
         (format!("{}x{}", "[".repeat(40), "]".repeat(40)), "nested too deeply"),
     ] {
         let (args, log, typed) = typed(&[]);

@@ -36,15 +36,64 @@ fn tell_a_story(agent: &AgentKey, metrics: &Metrics) {
     RolloutPromoted { agent, rollout, candidate: "pack 2.0.1" }.emit(metrics);
 }
 
+/// The lines with `with` in them. Sorted, because the library keeps the series of a family in no order.
 fn lines(metrics: &Metrics, with: &str) -> String {
-    metrics.render().lines().filter(|line| line.contains(with)).map(|line| format!("{line}\n")).collect()
+    let text = metrics.render();
+    let mut lines: Vec<&str> = text.lines().filter(|line| line.contains(with)).collect();
+    lines.sort_by_key(|line| (!line.starts_with("# HELP"), !line.starts_with('#'), *line));
+    lines.join("\n")
 }
 
 #[test]
 fn the_seven_known_families_have_the_known_names_types_and_labels() {
     let metrics = Metrics::new();
     tell_a_story(&agent("support"), &metrics);
-    insta::assert_snapshot!(lines(&metrics, "omnia_rollout"), @"");
+    insta::assert_snapshot!(lines(&metrics, "omnia_rollout"), @r#"
+    # HELP omnia_rollout_active 1 while a rollout is in flight, else 0.
+    # HELP omnia_rollout_analysis_runs Completed analysis runs.
+    # HELP omnia_rollout_promotions Finished promotions.
+    # HELP omnia_rollout_rollbacks Rollbacks by reason.
+    # HELP omnia_rollout_step_duration_seconds How long completed steps took from when they were entered.
+    # HELP omnia_rollout_step_transitions Completed steps.
+    # HELP omnia_rollout_traffic_weight Delivered share of traffic in percent.
+    # TYPE omnia_rollout_active gauge
+    # TYPE omnia_rollout_analysis_runs counter
+    # TYPE omnia_rollout_promotions counter
+    # TYPE omnia_rollout_rollbacks counter
+    # TYPE omnia_rollout_step_duration_seconds histogram
+    # TYPE omnia_rollout_step_transitions counter
+    # TYPE omnia_rollout_traffic_weight gauge
+    omnia_rollout_active{namespace="shop",agentruntime="support"} 0
+    omnia_rollout_analysis_runs_total{namespace="shop",agentruntime="support",template="errors",result="fail"} 1
+    omnia_rollout_promotions_total{namespace="shop",agentruntime="support"} 1
+    omnia_rollout_rollbacks_total{namespace="shop",agentruntime="support",reason="pod_unhealthy"} 1
+    omnia_rollout_step_duration_seconds_bucket{le="+Inf",namespace="shop",agentruntime="support",step_type="pause"} 1
+    omnia_rollout_step_duration_seconds_bucket{le="+Inf",namespace="shop",agentruntime="support",step_type="setWeight"} 1
+    omnia_rollout_step_duration_seconds_bucket{le="10.0",namespace="shop",agentruntime="support",step_type="pause"} 0
+    omnia_rollout_step_duration_seconds_bucket{le="10.0",namespace="shop",agentruntime="support",step_type="setWeight"} 0
+    omnia_rollout_step_duration_seconds_bucket{le="120.0",namespace="shop",agentruntime="support",step_type="pause"} 0
+    omnia_rollout_step_duration_seconds_bucket{le="120.0",namespace="shop",agentruntime="support",step_type="setWeight"} 1
+    omnia_rollout_step_duration_seconds_bucket{le="1800.0",namespace="shop",agentruntime="support",step_type="pause"} 1
+    omnia_rollout_step_duration_seconds_bucket{le="1800.0",namespace="shop",agentruntime="support",step_type="setWeight"} 1
+    omnia_rollout_step_duration_seconds_bucket{le="30.0",namespace="shop",agentruntime="support",step_type="pause"} 0
+    omnia_rollout_step_duration_seconds_bucket{le="30.0",namespace="shop",agentruntime="support",step_type="setWeight"} 0
+    omnia_rollout_step_duration_seconds_bucket{le="300.0",namespace="shop",agentruntime="support",step_type="pause"} 1
+    omnia_rollout_step_duration_seconds_bucket{le="300.0",namespace="shop",agentruntime="support",step_type="setWeight"} 1
+    omnia_rollout_step_duration_seconds_bucket{le="3600.0",namespace="shop",agentruntime="support",step_type="pause"} 1
+    omnia_rollout_step_duration_seconds_bucket{le="3600.0",namespace="shop",agentruntime="support",step_type="setWeight"} 1
+    omnia_rollout_step_duration_seconds_bucket{le="60.0",namespace="shop",agentruntime="support",step_type="pause"} 0
+    omnia_rollout_step_duration_seconds_bucket{le="60.0",namespace="shop",agentruntime="support",step_type="setWeight"} 1
+    omnia_rollout_step_duration_seconds_bucket{le="600.0",namespace="shop",agentruntime="support",step_type="pause"} 1
+    omnia_rollout_step_duration_seconds_bucket{le="600.0",namespace="shop",agentruntime="support",step_type="setWeight"} 1
+    omnia_rollout_step_duration_seconds_count{namespace="shop",agentruntime="support",step_type="pause"} 1
+    omnia_rollout_step_duration_seconds_count{namespace="shop",agentruntime="support",step_type="setWeight"} 1
+    omnia_rollout_step_duration_seconds_sum{namespace="shop",agentruntime="support",step_type="pause"} 300.0
+    omnia_rollout_step_duration_seconds_sum{namespace="shop",agentruntime="support",step_type="setWeight"} 45.0
+    omnia_rollout_step_transitions_total{namespace="shop",agentruntime="support",step_type="pause"} 1
+    omnia_rollout_step_transitions_total{namespace="shop",agentruntime="support",step_type="setWeight"} 1
+    omnia_rollout_traffic_weight{namespace="shop",agentruntime="support",variant="canary"} 0
+    omnia_rollout_traffic_weight{namespace="shop",agentruntime="support",variant="stable"} 100
+    "#);
 }
 
 #[test]
@@ -84,7 +133,33 @@ fn our_own_metrics_count_what_the_events_tell() {
         .filter(|line| !line.contains("_bucket") && !line.starts_with("# HELP") && !line.contains("build_info"))
         .map(|line| format!("{line}\n"))
         .collect();
-    insta::assert_snapshot!(shown, @"");
+    insta::assert_snapshot!(shown, @r#"
+    # TYPE serin_cluster_requests counter
+    # TYPE serin_pass_duration_seconds histogram
+    # TYPE serin_passes counter
+    # TYPE serin_queue_depth gauge
+    # TYPE serin_source_fetch_duration_seconds histogram
+    # TYPE serin_source_fetches counter
+    # TYPE serin_source_last_success_timestamp_seconds gauge
+    # TYPE serin_source_objects gauge
+    # TYPE serin_sync_writes counter
+    serin_cluster_requests_total{verb="patch",kind="Deployment.apps",result="ok"} 1
+    serin_pass_duration_seconds_count{kind="agent"} 2
+    serin_pass_duration_seconds_sum{kind="agent"} 0.04
+    serin_passes_total{kind="agent",result="ok"} 1
+    serin_passes_total{kind="agent",result="panic"} 1
+    serin_queue_depth 3
+    serin_source_fetch_duration_seconds_count{source="prod"} 3
+    serin_source_fetch_duration_seconds_sum{source="prod"} 0.06
+    serin_source_fetches_total{source="prod",result="changed"} 1
+    serin_source_fetches_total{source="prod",result="unchanged"} 1
+    serin_source_fetches_total{source="prod",result="unreachable"} 1
+    serin_source_last_success_timestamp_seconds{source="prod"} 1700000000
+    serin_source_objects{source="prod",state="invalid"} 1
+    serin_source_objects{source="prod",state="valid"} 5
+    serin_sync_writes_total{source="prod",verb="create",result="ok"} 1
+    serin_sync_writes_total{source="prod",verb="prune",result="unavailable"} 1
+    "#);
 }
 
 #[derive(Clone, Default)]

@@ -9,3 +9,7 @@ mod crds;
 mod support_works;
 mod writeback_corpus;
 mod writeback_message;
+
+mod cli_help;
+mod cli_settings;
+mod cli_support;
