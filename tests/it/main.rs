@@ -3,7 +3,7 @@
 mod support;
 
 mod cluster_contract;
-mod repository_contract;
+mod cluster_contract_real;
 mod cluster_real;
 mod crds;
 mod support_works;

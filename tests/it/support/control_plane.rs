@@ -242,6 +242,14 @@ impl ControlPlane {
         .await;
     }
 
+    /// Installs Serin's own CRDs.
+    pub(crate) async fn install_serin_crds(&self) {
+        for (file, text) in serin::api::crds::all() {
+            let crd: Value = serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{file}: {error}"));
+            self.install_crd(&crd).await;
+        }
+    }
+
     /// Creates `object` in the collection at `path`, as the admin; an object of that name is left as it is.
     pub(crate) async fn create(&self, path: &str, object: &Value) {
         let client = self.client(User::Admin).await;
