@@ -8,7 +8,7 @@ use crate::ids::AgentKey;
 use crate::object::{Object, ObjectKey};
 use crate::reconcile::source::{Loaded, Retraction, Source};
 use crate::reconcile::{Core, Key, Next, PassError};
-use crate::rollout::{Effect, GitView, Origin, Publish, Report, Verdict, evaluate};
+use crate::rollout::{Effect, GitView, Origin, Publish, Verdict, evaluate};
 use crate::telemetry::event;
 
 impl Core {
@@ -100,8 +100,15 @@ impl Core {
         source: Option<&Arc<Source>>,
         verdict: Verdict,
     ) -> Result<Next, PassError> {
+        let commit = match origin {
+            Origin::Git(git) => git.synced.as_ref(),
+            Origin::ByHand => None,
+        };
         for effect in &verdict.effects {
-            self.perform_effect(agent, effect, &verdict.report).await?;
+            match effect {
+                Effect::Fact(fact) => self.tell(agent, fact, commit, &verdict.report),
+                effect => self.perform_effect(agent, effect).await?,
+            }
         }
         let mut next = Next::default();
         next.later.extend(verdict.wake_at.map(|at| (Key::Agent(agent.clone()), at)));
@@ -112,17 +119,13 @@ impl Core {
             next.now.push(Key::Publish(source.options.name.clone()));
         }
         if let Some(live) = self.cluster.get(&ObjectKey::agent(agent)).await? {
-            let commit = match origin {
-                Origin::Git(git) => git.synced.as_ref(),
-                Origin::ByHand => None,
-            };
             next.later.extend(self.remember(agent, source.map(AsRef::as_ref), commit, &live, &verdict));
         }
         Ok(next)
     }
 
     /// Does one thing. Nothing is decided here.
-    async fn perform_effect(&self, agent: &AgentKey, effect: &Effect, report: &Report) -> Result<(), PassError> {
+    async fn perform_effect(&self, agent: &AgentKey, effect: &Effect) -> Result<(), PassError> {
         match effect {
             Effect::Apply(apply) => {
                 self.cluster.apply(apply).await?;
@@ -137,7 +140,8 @@ impl Core {
                     event::EventLost { agent, error: &error }.emit(&self.metrics);
                 }
             }
-            Effect::Fact(fact) => self.tell(agent, fact, report),
+            // Told by the caller, who knows what it is told with.
+            Effect::Fact(_) => {}
         }
         Ok(())
     }

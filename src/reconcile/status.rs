@@ -117,9 +117,8 @@ impl Core {
     }
 
     /// Counts and logs a fact, and puts it into the history of its rollout.
-    pub(super) fn tell(&self, agent: &AgentKey, fact: &Fact, report: &Report) {
+    pub(super) fn tell(&self, agent: &AgentKey, fact: &Fact, config_commit: Option<&CommitSha>, report: &Report) {
         let now = self.clock.now();
-        let candidate = report.candidate_version.as_str();
         match fact {
             Fact::Started { rollout, title } => {
                 event::RolloutStarted { agent, rollout, candidate: title, stable: &report.stable_version }
@@ -133,12 +132,14 @@ impl Core {
                 event::StepCompleted { agent, rollout, step: *step, step_type, took }.emit(&self.metrics);
             }
             Fact::PromotionStarted { .. } => {}
-            Fact::Promoted { rollout } => event::RolloutPromoted { agent, rollout, candidate }.emit(&self.metrics),
-            Fact::RolledBack { rollout, reason } => {
-                event::RolledBack { agent, rollout, candidate, reason: *reason }.emit(&self.metrics);
+            Fact::Promoted { rollout, title } => {
+                event::RolloutPromoted { agent, rollout, candidate: title }.emit(&self.metrics);
+            }
+            Fact::RolledBack { rollout, title, reason } => {
+                event::RolledBack { agent, rollout, candidate: title, reason: *reason }.emit(&self.metrics);
             }
         }
-        write_history(self.agents().entry(agent.clone()).or_default(), agent, fact, report, now);
+        write_history(self.agents().entry(agent.clone()).or_default(), agent, fact, config_commit, report, now);
     }
 
     /// Remembers which commit says a decision.
@@ -180,11 +181,16 @@ impl Core {
 
     /// Brings the status of a source's agents to its status branch, if anything there would change.
     pub(super) async fn publish_status(&self, source: &Source) -> Result<Next, PassError> {
-        let Some((branch, _)) = &source.options.status else { return Ok(Next::default()) };
+        let Some((branch, interval)) = &source.options.status else { return Ok(Next::default()) };
+        let now = self.clock.now();
+        let last = self.published().get(&source.options.name).and_then(|published| published.at);
+        if let Some(due) = last.and_then(|last| last.saturating_add(*interval).ok()).filter(|due| *due > now) {
+            return Ok(Next { now: Vec::new(), later: vec![(Key::Status(source.options.name.clone()), due)] });
+        }
         let outcome = self.write_status_branch(source, branch).await;
         let mut published = self.published();
         let entry = published.entry(source.options.name.clone()).or_default();
-        entry.at = Some(self.clock.now());
+        entry.at = Some(now);
         match &outcome {
             Ok(()) => entry.failed_before = 0,
             Err(error) => {
@@ -419,11 +425,18 @@ fn position(step: usize, of: usize) -> StepPosition {
     StepPosition { number: u32::try_from(step + 1).unwrap_or(u32::MAX).min(of), of }
 }
 
-fn write_history(memory: &mut AgentMemory, agent: &AgentKey, fact: &Fact, report: &Report, now: Timestamp) {
+fn write_history(
+    memory: &mut AgentMemory,
+    agent: &AgentKey,
+    fact: &Fact,
+    config_commit: Option<&CommitSha>,
+    report: &Report,
+    now: Timestamp,
+) {
     let (Fact::Started { rollout, .. }
     | Fact::StepCompleted { rollout, .. }
     | Fact::PromotionStarted { rollout }
-    | Fact::Promoted { rollout }
+    | Fact::Promoted { rollout, .. }
     | Fact::RolledBack { rollout, .. }) = fact;
     if memory.history.as_ref().is_none_or(|history| history.rollout != *rollout) {
         memory.is_partial = !matches!(fact, Fact::Started { .. });
@@ -431,11 +444,13 @@ fn write_history(memory: &mut AgentMemory, agent: &AgentKey, fact: &Fact, report
             agent: agent.clone(),
             rollout: rollout.clone(),
             candidate: match fact {
-                Fact::Started { title, .. } => title.clone(),
-                _ => report.candidate_version.clone(),
+                Fact::Started { title, .. } | Fact::Promoted { title, .. } | Fact::RolledBack { title, .. } => {
+                    title.clone()
+                }
+                Fact::StepCompleted { .. } | Fact::PromotionStarted { .. } => report.candidate_version.clone(),
             },
             candidate_digest: None,
-            config_commit: memory.status.as_ref().and_then(|status| status.config_commit.clone()),
+            config_commit: config_commit.cloned(),
             stable_version: some_text(&report.stable_version),
             candidate_version: some_text(&report.candidate_version),
             started_at: now,

@@ -184,25 +184,22 @@ fn settle(scene: &Scene<'_>, course: &mut Course) {
     {
         // The commit that promoted it was reverted: stable is rolled back by the spec itself, and the candidate that
         // came back with it is settled.
-        let reason = RollbackReason::PromotionReverted;
+        let (rollout, reason) = (promoted.rollout, RollbackReason::PromotionReverted);
+        let title = scene.candidate.as_ref().map(|candidate| candidate.title()).unwrap_or_default();
         record.reject(Rejected {
             candidate: promoted.to,
             candidate_spec: scene.candidate_spec(),
-            rollout: promoted.rollout.clone(),
-            title: scene.candidate.as_ref().map(|candidate| candidate.title()).unwrap_or_default(),
+            rollout: rollout.clone(),
+            title: title.clone(),
             pinned_version: None,
             reason,
             at: scene.now,
             cleared_by: None,
         });
-        record.last = Some(Ended {
-            rollout: promoted.rollout.clone(),
-            title: scene.candidate.as_ref().map(|candidate| candidate.title()).unwrap_or_default(),
-            rolled_back: Some(reason),
-            at: scene.now,
-        });
+        record.last =
+            Some(Ended { rollout: rollout.clone(), title: title.clone(), rolled_back: Some(reason), at: scene.now });
         cool_down(scene, record);
-        course.facts.push(Fact::RolledBack { rollout: promoted.rollout, reason });
+        course.facts.push(Fact::RolledBack { rollout, title, reason });
     }
 }
 
@@ -514,7 +511,7 @@ fn turn_back(scene: &Scene<'_>, course: &mut Course, mut flight: Flight, reason:
     if reason != RollbackReason::Superseded {
         cool_down(scene, &mut course.record);
     }
-    course.facts.push(Fact::RolledBack { rollout: flight.id.clone(), reason });
+    course.facts.push(Fact::RolledBack { rollout: flight.id.clone(), title: flight.title.clone(), reason });
     flight.heading = Heading::Rollback { reason, at: scene.now };
     flight.progress = None;
     roll_back(scene, course, flight, reason);
@@ -542,7 +539,7 @@ fn promote(scene: &Scene<'_>, course: &mut Course, flight: Flight) {
         course.standing = Standing::Promoting;
         return;
     }
-    course.facts.push(Fact::Promoted { rollout: flight.id.clone() });
+    course.facts.push(Fact::Promoted { rollout: flight.id.clone(), title: flight.title.clone() });
     course.record.promoted = Some(Promoted { from: flight.base, to: flight.candidate, rollout: flight.id.clone() });
     course.record.last = Some(Ended { rollout: flight.id, title: flight.title, rolled_back: None, at: scene.now });
     idle(scene, course);

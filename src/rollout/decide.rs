@@ -29,7 +29,13 @@ pub(crate) fn decide(scene: &Scene<'_>, course: &Course) -> (Option<Decision>, O
 /// A promotion, when: 1. all steps are done; 2. the candidate has available pods at the last weight; 3. nothing else is
 /// waited for. A rollback, when: 1. nothing of the candidate is left in the cluster; 2. the spec still names a candidate
 /// that was rejected.
+///
+/// Neither in a pass in which something has just happened: a decision rests on what is written down, and that is only
+/// being written.
 fn due(scene: &Scene<'_>, course: &Course) -> Option<Decision> {
+    if !course.facts.is_empty() {
+        return None;
+    }
     match (&course.standing, &course.record.rollout) {
         (Standing::AwaitingPromotion(_, None), Some(flight)) => Some(Decision {
             agent: scene.key.clone(),

@@ -17,9 +17,11 @@ pub(crate) fn event(scene: &Scene<'_>, fact: &Fact) -> Effect {
         Fact::PromotionStarted { .. } => {
             (Severity::Normal, "RolloutPromoting", "the candidate serves while stable rolls to it".to_owned())
         }
-        Fact::Promoted { rollout } => (Severity::Normal, "RolloutPromoted", format!("rollout {rollout} is promoted")),
-        Fact::RolledBack { rollout, reason } => {
-            (Severity::Warning, "RolloutRolledBack", format!("rollout {rollout} is rolled back: {reason}"))
+        Fact::Promoted { rollout, title } => {
+            (Severity::Normal, "RolloutPromoted", format!("rollout {rollout} of {title} is promoted"))
+        }
+        Fact::RolledBack { rollout, title, reason } => {
+            (Severity::Warning, "RolloutRolledBack", format!("rollout {rollout} of {title} is rolled back: {reason}"))
         }
     };
     Effect::Event(Box::new(EventRecord {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::api::duration::parse_duration;
 use crate::api::{AgentRuntime, Pause, Rollout, Step, TrafficMode, names};
-use crate::ids::{AgentKey, Uid, Weight};
+use crate::ids::{AgentKey, Digest, Uid, Weight};
 use crate::object::{Kind, Object, ObjectKey};
 use crate::rollout::observed::Deployment;
 use crate::rollout::record::{Delivery, Flight, Record};
@@ -165,9 +165,13 @@ impl<'a> Scene<'a> {
         self.candidate_deployment.as_ref().map_or(0, |deployment| deployment.available)
     }
 
-    /// The weight that available pods deliver now.
-    pub(crate) fn delivered(&self) -> Weight {
-        delivered(self.candidate_available(), self.stable_deployment.as_ref().map_or(0, |d| d.available))
+    /// The weight that available pods deliver now: of all those that run `candidate`, whichever track they are on.
+    pub(crate) fn delivered(&self, candidate: Option<&Digest>) -> Weight {
+        let Some(candidate) = candidate else { return Weight::ZERO };
+        let stable = self.stable_deployment.as_ref();
+        let promoted = stable.map_or(0, |stable| stable.available_of(candidate));
+        let others = stable.map_or(0, |stable| stable.available) - promoted;
+        delivered(self.candidate_available() + promoted, others)
     }
 
     /// How long the candidate may make no progress towards its pods.

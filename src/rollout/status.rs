@@ -61,7 +61,7 @@ pub(crate) fn report(scene: &Scene<'_>, course: &Course) -> Report {
             (_, Some(at)) => at.weight,
             _ => crate::ids::Weight::ZERO,
         },
-        delivered: scene.delivered(),
+        delivered: scene.delivered(flight.map(|flight| &flight.candidate)),
         stable_version: active_version(scene),
         candidate_version: flight.map(|flight| flight.candidate_version.clone()).unwrap_or_default(),
         message: message(scene, course),

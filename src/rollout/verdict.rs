@@ -72,11 +72,15 @@ pub enum Fact {
     Promoted {
         /// Which.
         rollout: RolloutId,
+        /// Of what.
+        title: String,
     },
     /// A rollout turned back.
     RolledBack {
         /// Which.
         rollout: RolloutId,
+        /// Of what.
+        title: String,
         /// Why.
         reason: RollbackReason,
     },
