@@ -18,7 +18,7 @@ use super::rules::Rules;
 use super::schema::Schemas;
 use super::split::{Document, split};
 use super::unsupported::find_unsupported;
-use super::validate::{Finding, QUOTE_IT, validate, validate_root};
+use super::validate::{Finding, QUOTE_IT, validate};
 
 /// How many documents one file may have.
 const MAX_DOCUMENTS: usize = 20_000;
@@ -73,7 +73,7 @@ impl LoadedFile {
         file.refuse(
             Position::START,
             format!("the file has more than {limit} bytes and is not read"),
-            Some("split it, or raise the setting `max_file_bytes`".to_owned()),
+            Some("split it".to_owned()),
         );
         file.finish()
     }
@@ -163,7 +163,7 @@ fn documents<'a>(path: &TreePath, text: &'a str) -> Result<Vec<Document<'a>>, Co
     let mut documents = Vec::new();
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
     let mut start = 0;
-    let mut lines_before = 0;
+    let (mut lines_before, mut columns_before) = (0, 0);
     while let Some(value) = values.next() {
         if let Err(error) = value {
             let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).max(1);
@@ -176,9 +176,15 @@ fn documents<'a>(path: &TreePath, text: &'a str) -> Result<Vec<Document<'a>>, Co
             });
         }
         let piece = &text[start..values.byte_offset()];
-        // A value that begins in the middle of a line keeps the columns that it has on it only if it is alone there.
-        documents.push(Document { text: piece, lines_before, index: documents.len() });
-        lines_before += u32::try_from(piece.matches('\n').count()).unwrap_or(u32::MAX);
+        documents.push(Document { text: piece, lines_before, columns_before, index: documents.len() });
+        let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let last_line = piece.rsplit('\n').next().unwrap_or_default();
+        if last_line.len() == piece.len() {
+            columns_before += narrow(last_line.chars().count());
+        } else {
+            columns_before = narrow(last_line.chars().count());
+        }
+        lines_before += narrow(piece.matches('\n').count());
         start = values.byte_offset();
     }
     Ok(documents)
@@ -246,7 +252,7 @@ impl<'a> Loader<'a> {
 
     fn document(&mut self, document: Document<'_>, allowance: &mut Allowance, rules: &Rules, schemas: &Schemas) {
         self.hides_source = holds_secret(document.text);
-        let root = match parse_document(document.text, document.lines_before, allowance) {
+        let root = match parse_document(document, allowance) {
             Ok(root) => root,
             Err(complaint) => return self.complain(complaint, Problem::Syntax),
         };
@@ -387,7 +393,7 @@ fn check_object(
     }
     findings.extend(object_rules::check_keys_of_maps(root, key));
     if let Some(known) = schemas.find(&key.kind) {
-        findings.extend(validate_root(root, &known.schema));
+        findings.extend(validate(root, &known.schema, &[], root.at));
     }
     let (object, left_out) = object_rules::to_object(root, key, schemas);
     if let Some(object) = &object {

@@ -35,5 +35,5 @@ mod tests;
 pub use assemble::{Desired, assemble};
 pub use diagnostic::{Diagnostic, Position, Problem, Severity, Snippet};
 pub use load::{LoadedFile, Located, Origin, is_manifest, load_file};
-pub use rules::{ClusterScoped, DEFAULT_MAX_FILE_BYTES, KindRule, KindRuleError, Namespaces, Rules};
+pub use rules::{ClusterScoped, DEFAULT_MAX_FILE_BYTES, KindRule, Namespaces, Rules};
 pub use schema::{SchemaError, Schemas};

@@ -8,7 +8,7 @@ use super::diagnostic::Problem;
 use super::names;
 use super::near::nearest;
 use super::node::{Content, Node, shorten};
-use super::rules::{Namespaces, Rules};
+use super::rules::{KindRule, Namespaces, Rules};
 use super::schema::Schemas;
 use super::validate::{Finding, QUOTE_IT, did_you_mean, prune_nulls};
 
@@ -124,7 +124,7 @@ pub(super) fn identify(root: &Node, rules: &Rules, schemas: &Schemas) -> Identit
             "metadata.namespace",
             Problem::NotGranted,
             format!("this source may not write to the namespace {namespace:?}"),
-            Some(format!("the setting `namespaces` of the source grants: {granted}")),
+            Some(format!("add it to the setting `namespaces` of the source, which grants: {granted}")),
         ));
     }
     if !unknown.is_empty() {
@@ -152,8 +152,8 @@ fn refuse_kind(root: &Node, kind: &Kind, rules: &Rules, schemas: &Schemas, refus
         refuse(
             "kind",
             Problem::NotGranted,
-            format!("this source may not apply objects of the kind {}", super::rules::KindRule::one(kind)),
-            format!("the setting `kinds` of the source grants: {granted}"),
+            format!("this source may not apply objects of the kind {}", KindRule::one(kind)),
+            format!("add it to the setting `kinds` of the source, which grants: {granted}"),
         );
     } else if let Some(schema) = schemas.find(kind).filter(|known| known.kind.version != kind.version) {
         refuse(

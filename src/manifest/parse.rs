@@ -9,6 +9,7 @@ use serde_saphyr::{Spanned, budget, options};
 
 use super::diagnostic::{Lines, Position};
 use super::node::{Content, Node, Tree, from_spanned, path_part, shorten};
+use super::split::Document;
 use super::validate::QUOTE_IT;
 
 /// How many values one file may hold, with every alias written out: what fits in a file of the default
@@ -50,11 +51,12 @@ pub(super) struct Complaint {
     pub(super) hint: Option<String>,
 }
 
-/// Reads the document `text`, which begins after `lines_before` lines of the file.
+/// Reads one document. Positions are those of the file.
 ///
 /// # Errors
 /// If it is not YAML, or takes more than the allowance.
-pub(super) fn parse_document(text: &str, lines_before: u32, allowance: &mut Allowance) -> Result<Node, Complaint> {
+pub(super) fn parse_document(document: Document<'_>, allowance: &mut Allowance) -> Result<Node, Complaint> {
+    let text = document.text;
     let options = options! {
         legacy_octal_numbers: true,
         with_snippet: false,
@@ -74,13 +76,15 @@ pub(super) fn parse_document(text: &str, lines_before: u32, allowance: &mut Allo
         },
     };
     let tree = serde_saphyr::from_str_with_options::<Spanned<Tree>>(text, options)
-        .map_err(|error| complaint(text, &error, lines_before))?;
+        .map_err(|error| complaint(document, &error))?;
     let mut node = from_spanned(tree);
     respell(&mut node, &Lines::new(text));
     let (nodes, bytes) = node.size();
     allowance.nodes = allowance.nodes.saturating_sub(nodes);
     allowance.text_bytes = allowance.text_bytes.saturating_sub(bytes);
-    shift(&mut node, lines_before);
+    if (document.lines_before, document.columns_before) != (0, 0) {
+        shift(&mut node, document);
+    }
     Ok(node)
 }
 
@@ -162,36 +166,31 @@ fn word_at<'a>(lines: &Lines<'a>, at: Position) -> &'a str {
     &rest[..rest.find([' ', '\t', ',', '}', ']']).unwrap_or(rest.len())]
 }
 
-fn shift(node: &mut Node, lines: u32) {
-    if lines == 0 {
-        return;
-    }
-    node.at.line += lines;
+fn shift(node: &mut Node, document: Document<'_>) {
+    node.at = document.place(node.at);
     match &mut node.content {
-        Content::List(items) => items.iter_mut().for_each(|item| shift(item, lines)),
+        Content::List(items) => items.iter_mut().for_each(|item| shift(item, document)),
         Content::Map(entries) => {
             for entry in entries {
-                entry.key_at.line += lines;
-                shift(&mut entry.value, lines);
+                entry.key_at = document.place(entry.key_at);
+                shift(&mut entry.value, document);
             }
         }
         Content::Null | Content::Bool(_) | Content::Number(_) | Content::Text(_) => {}
     }
 }
 
-fn complaint(text: &str, error: &serde_saphyr::Error, lines_before: u32) -> Complaint {
+fn complaint(document: Document<'_>, error: &serde_saphyr::Error) -> Complaint {
     use serde_saphyr::Error as E;
     let mut error = error.without_snippet();
     while let E::AliasError { error: inner, .. } = error {
         error = inner;
     }
     let place = error.location().map_or((1, 1), |location| (location.line(), location.column()));
-    let at = Position {
-        line: u32::try_from(place.0).unwrap_or(u32::MAX).max(1).saturating_add(lines_before),
-        column: u32::try_from(place.1).unwrap_or(u32::MAX).max(1),
-    };
+    let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX).max(1);
+    let at = document.place(Position { line: narrow(place.0), column: narrow(place.1) });
     let line = usize::try_from(place.0).unwrap_or(1).saturating_sub(1);
-    let source = text.lines().nth(line).unwrap_or_default();
+    let source = document.text.lines().nth(line).unwrap_or_default();
     let said = error.to_string();
     let said = said.split(" at line ").next().unwrap_or_default();
     let (message, hint) = match error {
@@ -204,7 +203,7 @@ fn complaint(text: &str, error: &serde_saphyr::Error, lines_before: u32) -> Comp
         | E::AliasExpansionLimitExceeded { .. }
         | E::AliasReplayStackDepthExceeded { .. }
         | E::AliasReplayCounterOverflow { .. } => (
-            format!("this document is too large once its aliases are written out ({said})"),
+            "this document is too large once its aliases are written out".to_owned(),
             Some("split it, or write fewer aliases".to_owned()),
         ),
         E::UnknownAnchor { .. } => (

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::str::FromStr;
 
 use crate::object::Kind;
 
@@ -28,7 +27,7 @@ impl Default for Rules {
     /// The group `omnia.altairalabs.ai` and ConfigMaps, in any namespace, `default` where none is named.
     fn default() -> Self {
         Self {
-            kinds: vec![KindRule::group(&Kind::AGENT_RUNTIME.group), KindRule::one(&Kind::CONFIG_MAP)],
+            kinds: vec![KindRule::Group(Kind::AGENT_RUNTIME.group.to_string()), KindRule::one(&Kind::CONFIG_MAP)],
             namespaces: Namespaces::Any,
             default_namespace: "default".to_owned(),
             cluster_scoped: ClusterScoped::default(),
@@ -70,72 +69,46 @@ pub enum Namespaces {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterScoped(pub Vec<KindRule>);
 
-/// One kind of a group, or all of them: `group/Kind`, `group/*`, `Kind` alone for the core group, `*` for everything.
+/// Kinds, in any version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct KindRule {
-    group: Option<String>,
-    kind: Option<String>,
+pub enum KindRule {
+    /// `*`: every kind.
+    Any,
+    /// `*.group`: all kinds of an API group.
+    Group(String),
+    /// `Kind.group`, or `Kind` for the core group.
+    Kind {
+        /// The kind.
+        kind: String,
+        /// Its group; empty for the core group.
+        group: String,
+    },
 }
 
 impl KindRule {
-    /// Every kind of every group.
-    pub fn any() -> Self {
-        Self { group: None, kind: None }
-    }
-
-    /// All kinds of `group`.
-    pub fn group(group: &str) -> Self {
-        Self { group: Some(group.to_owned()), kind: None }
-    }
-
-    /// This kind, in any version.
+    /// The rule that is about `kind` alone.
     pub fn one(kind: &Kind) -> Self {
-        Self { group: Some(kind.group.to_string()), kind: Some(kind.kind.to_string()) }
+        Self::Kind { kind: kind.kind.to_string(), group: kind.group.to_string() }
     }
 
     /// Whether `kind` is meant.
     pub fn matches(&self, kind: &Kind) -> bool {
-        self.group.as_ref().is_none_or(|group| *group == kind.group)
-            && self.kind.as_ref().is_none_or(|name| *name == kind.kind)
-    }
-}
-
-/// The text is no rule for kinds.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} names no kind: write `group/Kind`, `group/*`, or `Kind` for the core group")]
-pub struct KindRuleError {
-    text: String,
-}
-
-impl FromStr for KindRule {
-    type Err = KindRuleError;
-
-    /// Reads `apps/Deployment`, `omnia.altairalabs.ai/*`, `ConfigMap`.
-    fn from_str(text: &str) -> Result<Self, KindRuleError> {
-        let error = || KindRuleError { text: text.to_owned() };
-        let (group, kind) = text.split_once('/').unwrap_or(("", text));
-        let is_kind =
-            kind.starts_with(|c: char| c.is_ascii_uppercase()) && kind.chars().all(|c| c.is_ascii_alphanumeric());
-        if !group.is_empty() && super::names::why_no_subdomain(group).is_some() {
-            return Err(error());
-        }
-        match kind {
-            "*" if !text.contains('/') => Ok(Self::any()),
-            "*" => Ok(Self::group(group)),
-            _ if is_kind => Ok(Self { group: Some(group.to_owned()), kind: Some(kind.to_owned()) }),
-            _ => Err(error()),
+        match self {
+            Self::Any => true,
+            Self::Group(group) => *group == kind.group,
+            Self::Kind { kind: name, group } => *name == kind.kind && *group == kind.group,
         }
     }
 }
 
 impl fmt::Display for KindRule {
+    /// As the settings write it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = self.kind.as_deref().unwrap_or("*");
-        match (self.group.as_deref(), kind) {
-            (None, kind) => f.write_str(kind),
-            (Some(""), "*") => f.write_str("/*"),
-            (Some(""), kind) => f.write_str(kind),
-            (Some(group), kind) => write!(f, "{group}/{kind}"),
+        match self {
+            Self::Any => f.write_str("*"),
+            Self::Group(group) => write!(f, "*.{group}"),
+            Self::Kind { kind, group } if group.is_empty() => f.write_str(kind),
+            Self::Kind { kind, group } => write!(f, "{kind}.{group}"),
         }
     }
 }
@@ -155,14 +128,18 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_rule_reads_what_it_writes() {
-        for text in ["omnia.altairalabs.ai/*", "apps/Deployment", "ConfigMap", "/*", "*"] {
-            assert_eq!(text.parse::<KindRule>().unwrap().to_string(), text);
-        }
-        assert_eq!("/ConfigMap".parse::<KindRule>().unwrap().to_string(), "ConfigMap");
-        for text in ["", "configmaps", "apps/", "apps/v1/Deployment", "a b/*", "Config Map"] {
-            assert!(text.parse::<KindRule>().is_err(), "{text}");
-        }
+    fn a_rule_is_shown_as_the_settings_write_it() {
+        let shown: Vec<String> = [
+            KindRule::Any,
+            KindRule::Group("apps".to_owned()),
+            KindRule::one(&Kind::DEPLOYMENT),
+            KindRule::one(&Kind::CONFIG_MAP),
+        ]
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+        assert_eq!(shown, ["*", "*.apps", "Deployment.apps", "ConfigMap"]);
+        assert!(KindRule::Any.matches(&Kind::DEPLOYMENT));
     }
 
     #[test]

@@ -16,12 +16,12 @@ use crate::object::Kind;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Schema {
     pub(super) kind: Option<Type>,
-    pub(super) properties: BTreeMap<String, Schema>,
+    pub(super) properties: BTreeMap<String, Self>,
     pub(super) required: Vec<String>,
-    pub(super) additional: Option<Box<Schema>>,
+    pub(super) additional: Option<Box<Self>>,
     pub(super) preserves_unknown: bool,
     pub(super) is_nullable: bool,
-    pub(super) items: Option<Box<Schema>>,
+    pub(super) items: Option<Box<Self>>,
     pub(super) min_items: Option<usize>,
     pub(super) max_items: Option<usize>,
     /// Items are told apart by these keys.
@@ -89,7 +89,8 @@ impl Schemas {
         for text in crds {
             read_crd(text, &mut kinds)?;
         }
-        kinds.push(KindSchema { kind: Kind::CONFIG_MAP, schema: builtin(CONFIG_MAP, "ConfigMap")? });
+        let config_map = of_object(builtin(CONFIG_MAP, "ConfigMap")?);
+        kinds.push(KindSchema { kind: Kind::CONFIG_MAP, schema: config_map });
         Ok(Self { kinds, metadata: builtin(METADATA, "metadata")? })
     }
 
@@ -156,10 +157,24 @@ fn read_crd(text: &str, kinds: &mut Vec<KindSchema>) -> Result<(), SchemaError> 
         };
         kinds.push(KindSchema {
             kind: Kind::from_api_version(&format!("{group}/{version_name}"), kind),
-            schema: read_schema(schema).map_err(|why| error(&name, why))?,
+            schema: of_object(read_schema(schema).map_err(|why| error(&name, why))?),
         });
     }
     Ok(())
+}
+
+/// Adds what every object has. Its metadata has a schema of its own, and its status is the cluster's: it is dropped
+/// with a warning, and nobody reads it here.
+fn of_object(mut schema: Schema) -> Schema {
+    let open = |kind| Schema { kind, preserves_unknown: true, ..Schema::default() };
+    let fields = [
+        ("apiVersion", Some(Type::Text)),
+        ("kind", Some(Type::Text)),
+        ("metadata", Some(Type::Object)),
+        ("status", None),
+    ];
+    schema.properties.extend(fields.map(|(name, kind)| (name.to_owned(), open(kind))));
+    schema
 }
 
 fn read_schema(value: &Value) -> Result<Schema, String> {

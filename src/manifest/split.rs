@@ -4,6 +4,8 @@
 //! readable, and so that documents have a number. It is exact: YAML allows `---` and `...` at the beginning of
 //! a line nowhere but between documents, not even inside texts.
 
+use super::diagnostic::Position;
+
 /// One document of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Document<'a> {
@@ -11,8 +13,18 @@ pub(super) struct Document<'a> {
     pub(super) text: &'a str,
     /// How many lines of the file come before it.
     pub(super) lines_before: u32,
+    /// How many characters of its first line come before it; only JSON values may share a line.
+    pub(super) columns_before: u32,
     /// Its number in the file, from 0; empty documents count.
     pub(super) index: usize,
+}
+
+impl Document<'_> {
+    /// The place in the file of a place in the document.
+    pub(super) fn place(&self, inner: Position) -> Position {
+        let columns = if inner.line == 1 { self.columns_before } else { 0 };
+        Position { line: inner.line.saturating_add(self.lines_before), column: inner.column.saturating_add(columns) }
+    }
 }
 
 /// The documents of `text` in order. Comments and directives before the first `---` belong to its document.
@@ -20,8 +32,7 @@ pub(super) fn split(text: &str) -> Vec<Document<'_>> {
     let mut documents = Vec::new();
     let mut open = Open::default();
     let mut offset = 0;
-    let mut number = 0;
-    for line in text.split_inclusive('\n') {
+    for (number, line) in (0_u32..).zip(text.split_inclusive('\n')) {
         if is_marker(line, "---") {
             if open.has_begun {
                 open.close(text, offset, &mut documents);
@@ -38,7 +49,6 @@ pub(super) fn split(text: &str) -> Vec<Document<'_>> {
             open.has_begun = first.is_some_and(|c| c != '#') && !line.starts_with('%');
         }
         offset += line.len();
-        number += 1;
     }
     if open.has_begun {
         open.close(text, text.len(), &mut documents);
@@ -56,7 +66,12 @@ struct Open {
 impl Open {
     fn close<'a>(&self, text: &'a str, end: usize, documents: &mut Vec<Document<'a>>) {
         let index = documents.len();
-        documents.push(Document { text: &text[self.offset..end], lines_before: self.lines_before, index });
+        documents.push(Document {
+            text: &text[self.offset..end],
+            lines_before: self.lines_before,
+            columns_before: 0,
+            index,
+        });
     }
 }
 

@@ -36,18 +36,6 @@ pub(super) fn validate(node: &Node, schema: &Schema, path: &[&str], key_at: Posi
     walk.findings
 }
 
-/// Everything that is wrong with the root of an object, `metadata` aside.
-pub(super) fn validate_root(root: &Node, schema: &Schema) -> Vec<Finding> {
-    let mut schema = schema.clone();
-    for (name, kind) in [("apiVersion", Type::Text), ("kind", Type::Text), ("metadata", Type::Object)] {
-        let open = Schema { kind: Some(kind), preserves_unknown: true, ..Schema::default() };
-        schema.properties.insert(name.to_owned(), open);
-    }
-    // The status is the cluster's: it is dropped with a warning, and nobody reads it here.
-    schema.properties.insert("status".to_owned(), Schema { preserves_unknown: true, ..Schema::default() });
-    validate(root, &schema, &[], root.at)
-}
-
 /// Takes out what the API server takes out: fields that are null and may not be.
 pub(super) fn prune_nulls(value: &mut Value, schema: &Schema) {
     match value {

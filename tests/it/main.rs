@@ -2,9 +2,12 @@
 
 mod support;
 
+mod fault_search;
+
 mod cluster_contract;
 mod cluster_contract_real;
 mod cluster_real;
+mod repository_contract;
 mod crds;
 mod support_works;
 mod writeback_corpus;

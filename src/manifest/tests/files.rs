@@ -195,7 +195,7 @@ fn files_that_are_no_text_are_told_from_files_that_are_too_large() {
     assert_eq!(desired.unreadable.len(), 4);
     insta::assert_snapshot!(render(&desired), @r"
     large.yaml:1:1: the file has more than 30 bytes and is not read
-      hint: split it, or raise the setting `max_file_bytes`
+      hint: split it
     latin.yaml:2:6: the file is not UTF-8
       2 | b: gr
         |      ^
@@ -211,15 +211,15 @@ fn files_that_are_no_text_are_told_from_files_that_are_too_large() {
 
 #[test]
 fn a_yaml_bomb_is_refused_and_leaves_the_other_documents_alone() {
-    let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
-    for i in 1..12 {
+    let lines = (1..12).map(|i| {
         let aliases = vec![format!("*a{}", i - 1); 10].join(", ");
-        bomb += &format!("a{i}: &a{i} [{aliases}]\n");
-    }
+        format!("a{i}: &a{i} [{aliases}]\n")
+    });
+    let bomb = format!("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n{}", lines.collect::<String>());
     let desired = desired(&format!("{bomb}---\n{AGENT}"));
     assert_eq!(summary(&desired).0, ["AgentRuntime production/support-agent"]);
     insta::assert_snapshot!(render(&desired), @r"
-    agent.yaml:1:22: this document is too large once its aliases are written out (alias replay limit exceeded: total_replayed_events=100001 > 100000)
+    agent.yaml:1:22: this document is too large once its aliases are written out
       1 | a0: &a0 [x, x, x, x, x, x, x, x, x, x]
         |                      ^
       hint: split it, or write fewer aliases

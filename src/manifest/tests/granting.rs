@@ -1,7 +1,12 @@
 //! What the settings grant.
 
 use super::*;
-use crate::manifest::{ClusterScoped, Namespaces};
+use crate::manifest::{ClusterScoped, KindRule, Namespaces};
+use crate::object::Kind;
+
+fn kind(name: &str) -> KindRule {
+    KindRule::one(&Kind::from_api_version("v1", name))
+}
 
 fn problems_with(text: &str, rules: &Rules) -> String {
     render(&assemble([&load_with("agent.yaml", text.as_bytes(), rules)]))
@@ -12,16 +17,16 @@ fn a_kind_that_is_not_granted_is_named_with_the_setting_to_change() {
     let text = "apiVersion: v1\nkind: Secret\nmetadata: { name: s }\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: d\n";
     insta::assert_snapshot!(problems(text), @r"
     agent.yaml:2:7: kind: this source may not apply objects of the kind Secret
-      hint: the setting `kinds` of the source grants: omnia.altairalabs.ai/*, ConfigMap
-    agent.yaml:6:7: kind: this source may not apply objects of the kind apps/Deployment
+      hint: add it to the setting `kinds` of the source, which grants: *.omnia.altairalabs.ai, ConfigMap
+    agent.yaml:6:7: kind: this source may not apply objects of the kind Deployment.apps
       6 | kind: Deployment
         |       ^^^^^^^^^^
-      hint: the setting `kinds` of the source grants: omnia.altairalabs.ai/*, ConfigMap
+      hint: add it to the setting `kinds` of the source, which grants: *.omnia.altairalabs.ai, ConfigMap
     ");
     let desired = desired(text);
     assert_eq!(summary(&desired).1, ["Secret default/s", "Deployment default/d"]);
     assert!(desired.allows_pruning());
-    let rules = Rules { kinds: vec!["Secret".parse().unwrap(), "apps/*".parse().unwrap()], ..Rules::default() };
+    let rules = Rules { kinds: vec![kind("Secret"), KindRule::Group("apps".to_owned())], ..Rules::default() };
     assert_eq!(problems_with(text, &rules), "");
 }
 
@@ -55,7 +60,7 @@ fn a_namespace_that_is_not_granted_is_named_with_the_setting_to_change() {
     agent.yaml:5:14: metadata.namespace: this source may not write to the namespace "production"
       5 |   namespace: production
         |              ^^^^^^^^^^
-      hint: the setting `namespaces` of the source grants: staging, test
+      hint: add it to the setting `namespaces` of the source, which grants: staging, test
     "#);
     let text = AGENT.replace("  namespace: production\n", "");
     let desired = assemble([&load_with("agent.yaml", text.as_bytes(), &rules)]);
@@ -68,8 +73,8 @@ fn a_namespace_that_is_not_granted_is_named_with_the_setting_to_change() {
 #[test]
 fn a_kind_without_namespaces_may_name_none() {
     let rules = Rules {
-        kinds: vec!["Namespace".parse().unwrap()],
-        cluster_scoped: ClusterScoped(vec!["Namespace".parse().unwrap()]),
+        kinds: vec![kind("Namespace")],
+        cluster_scoped: ClusterScoped(vec![kind("Namespace")]),
         namespaces: Namespaces::Only(["staging".to_owned()].into()),
         ..Rules::default()
     };

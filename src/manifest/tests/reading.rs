@@ -201,6 +201,11 @@ fn json_is_read_one_value_after_the_other() {
     let object = &desired.objects.values().next().unwrap().object;
     assert_eq!(object.text("/data/smile"), Some("\u{1f600}"));
 
+    let line = "{\"kind\": \"ConfigMap\", \"apiVersion\": \"v1\", \"metadata\": {\"name\": \"x\"}} {\"kind\": 5}";
+    let one_line = assemble([&load_with("a.json", line.as_bytes(), &Rules::default())]);
+    assert_eq!(one_line.problems[0].snippet.as_ref().unwrap().text, line);
+    assert_eq!(usize::try_from(one_line.problems[0].position.column).unwrap() - 1, line.find("{\"kind\": 5").unwrap());
+
     let broken = load_with("a.json", b"{\n  \"a\": 1,\n  \"b\": }\n", &Rules::default());
     insta::assert_snapshot!(render(&assemble([&broken])), @r#"
     a.json:3:8: this is not JSON: expected value
