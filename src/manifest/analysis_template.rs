@@ -20,8 +20,9 @@ pub(super) fn check(root: &Node) -> Vec<Finding> {
     let metrics = items(spec, "metrics");
     let names: Vec<&str> = metrics.iter().map(|metric| metric.text("name").unwrap_or_default()).collect();
     check.unique("spec.metrics", &names, "metric");
+    let declared: HashSet<&str> = arguments.into_iter().collect();
     for (i, metric) in metrics.iter().enumerate() {
-        check.metric(&format!("spec.metrics[{i}]"), metric, &arguments);
+        check.metric(&format!("spec.metrics[{i}]"), metric, &declared);
     }
     check.findings
 }
@@ -50,7 +51,7 @@ impl Check<'_> {
         }
     }
 
-    fn metric(&mut self, path: &str, metric: &Node, arguments: &[&str]) {
+    fn metric(&mut self, path: &str, metric: &Node, arguments: &HashSet<&str>) {
         if let Some(interval) = metric.text("interval")
             && let Err(error) = parse_duration(interval)
         {
@@ -94,7 +95,7 @@ impl Check<'_> {
     }
 
     /// Only `{{args.<name>}}`, written exactly so, is replaced; anything else goes out as it stands.
-    fn placeholders(&mut self, field: &str, text: &str, arguments: &[&str]) {
+    fn placeholders(&mut self, field: &str, text: &str, arguments: &HashSet<&str>) {
         let mut rest = text;
         while let Some((inner, tail)) = rest.split_once("{{").and_then(|(_, tail)| tail.split_once("}}")) {
             rest = tail;

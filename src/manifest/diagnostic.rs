@@ -10,6 +10,10 @@ use crate::object::ObjectKey;
 /// Longer source lines are cut in snippets: a line of minified JSON would bury the message.
 const SNIPPET_CHARS: usize = 120;
 
+/// Lines longer than this, which no person writes, are not shown: cutting them would take as long as reading them,
+/// for each problem again.
+const LONGEST_LINE: usize = 64 << 10;
+
 /// A place in a text, as editors count: from 1, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Position {
@@ -104,7 +108,7 @@ pub struct Snippet {
 impl Snippet {
     /// The snippet of `position` in `source`; `None` where the source has no such line.
     pub(super) fn of(source: &Lines<'_>, position: Position) -> Option<Self> {
-        let line = source.line(position.line)?;
+        let line = source.line(position.line).filter(|line| line.len() <= LONGEST_LINE)?;
         let chars: Vec<char> = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         if chars.iter().all(|c| c.is_whitespace()) {
             return None;

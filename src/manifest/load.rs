@@ -20,6 +20,12 @@ use super::split::{Document, split};
 use super::unsupported::find_unsupported;
 use super::validate::{Finding, QUOTE_IT, validate};
 
+/// How large one object may be, in bytes: what etcd takes by default. The API server would refuse a larger one.
+const MAX_OBJECT_BYTES: usize = 1_572_864;
+
+/// How many problems of one file are told; the rest is counted.
+const MAX_PROBLEMS: usize = 1_000;
+
 /// How many documents one file may have.
 const MAX_DOCUMENTS: usize = 20_000;
 
@@ -196,15 +202,34 @@ struct Loader<'a> {
     lines: Option<Lines<'a>>,
     /// Set while a document is read that may hold secrets: its lines are not quoted.
     hides_source: bool,
+    /// Problems beyond [`MAX_PROBLEMS`].
+    untold: usize,
 }
 
 impl<'a> Loader<'a> {
     fn new(path: &TreePath, text: &'a str) -> Self {
         let file = LoadedFile { path: path.clone(), entries: Vec::new(), is_unreadable: false, problems: Vec::new() };
-        Self { file, text, lines: None, hides_source: false }
+        Self { file, text, lines: None, hides_source: false, untold: 0 }
     }
 
     fn finish(mut self) -> LoadedFile {
+        if self.untold > 0 {
+            self.file.problems.push(Diagnostic {
+                file: self.file.path.clone(),
+                // Behind all others.
+                position: Position {
+                    line: u32::try_from(self.text.matches('\n').count()).unwrap_or(u32::MAX),
+                    column: 1,
+                },
+                severity: Severity::Error,
+                problem: Problem::File,
+                object: None,
+                field: String::new(),
+                message: format!("the file has {} more problems, which are not told one by one", self.untold),
+                hint: None,
+                snippet: None,
+            });
+        }
         self.file.problems.sort();
         self.file.problems.dedup();
         self.file
@@ -219,6 +244,10 @@ impl<'a> Loader<'a> {
     }
 
     fn report(&mut self, finding: Finding, object: Option<&ObjectKey>) {
+        if self.file.problems.len() >= MAX_PROBLEMS {
+            self.untold += 1;
+            return;
+        }
         let is_warning = finding.problem == Problem::Suspicious;
         let snippet = self.snippet(finding.at);
         let hint = match (finding.hint, &snippet) {
@@ -388,6 +417,19 @@ fn check_object(
     schemas: &Schemas,
     findings: &mut Vec<Finding>,
 ) -> (Option<Object>, Vec<Finding>) {
+    let (nodes, bytes) = root.size();
+    // What JSON needs at least: the texts, and two characters around each value.
+    let least = bytes + 2 * nodes;
+    if least > MAX_OBJECT_BYTES {
+        findings.push(Finding {
+            at: root.at,
+            problem: Problem::InvalidField,
+            field: String::new(),
+            message: format!("the object has more than {least} bytes, and a cluster takes {MAX_OBJECT_BYTES}"),
+            hint: Some("split it".to_owned()),
+        });
+        return (None, Vec::new());
+    }
     if let Some(metadata) = root.entry("metadata") {
         findings.extend(validate(&metadata.value, &schemas.metadata, &["metadata"], metadata.key_at));
     }

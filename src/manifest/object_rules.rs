@@ -1,5 +1,7 @@
 //! Who an object is, whether it is granted, and what of it is not for git to say.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::object::{Kind, Object, ObjectKey};
@@ -270,6 +272,10 @@ pub(super) fn check_keys_of_maps(root: &Node, key: &ObjectKey) -> Vec<Finding> {
     if key.kind != Kind::CONFIG_MAP {
         return findings;
     }
+    let data: HashSet<&str> = match root.get("data").map(|node| &node.content) {
+        Some(Content::Map(entries)) => entries.iter().map(|entry| entry.key.as_str()).collect(),
+        _ => HashSet::new(),
+    };
     for map in ["data", "binaryData"] {
         let Some(Content::Map(entries)) = root.get(map).map(|node| &node.content) else { continue };
         for entry in entries {
@@ -283,7 +289,7 @@ pub(super) fn check_keys_of_maps(root: &Node, key: &ObjectKey) -> Vec<Finding> {
                     shorten(&entry.key)
                 );
                 report(entry.key_at, format!("{map}[{}]", entry.key), message);
-            } else if map == "binaryData" && root.get("data").is_some_and(|data| data.entry(&entry.key).is_some()) {
+            } else if map == "binaryData" && data.contains(entry.key.as_str()) {
                 report(entry.key_at, format!("{map}[{}]", entry.key), "this key is also in `data`".to_owned());
             }
         }

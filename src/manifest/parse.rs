@@ -10,7 +10,7 @@ use serde_saphyr::{Spanned, budget, options};
 use super::diagnostic::{Lines, Position};
 use super::node::{Content, Node, Tree, from_spanned, path_part, shorten};
 use super::split::Document;
-use super::validate::QUOTE_IT;
+use super::validate::{MAX_FINDINGS, QUOTE_IT};
 
 /// How many values one file may hold, with every alias written out: what fits in a file of the default
 /// size, two bytes a value.
@@ -92,6 +92,9 @@ pub(super) fn parse_document(document: Document<'_>, allowance: &mut Allowance) 
 pub(super) fn check_keys(node: &Node) -> (Vec<Complaint>, Vec<Complaint>) {
     let (mut errors, mut warnings) = (Vec::new(), Vec::new());
     walk_keys(node, &mut Vec::new(), &mut errors, &mut warnings);
+    // More than anybody reads; the loader says how many problems it leaves out.
+    errors.truncate(MAX_FINDINGS);
+    warnings.truncate(MAX_FINDINGS);
     (errors, warnings)
 }
 
@@ -159,6 +162,11 @@ fn respell(node: &mut Node, lines: &Lines<'_>) {
 }
 
 fn word_at<'a>(lines: &Lines<'a>, at: Position) -> &'a str {
+    // Columns are found by counting: on lines as long as this, which no person writes, it would take for ever.
+    const LAST_COLUMN: u32 = 2_000;
+    if at.column > LAST_COLUMN {
+        return "";
+    }
     let line = lines.line(at.line).unwrap_or_default();
     let column = usize::try_from(at.column).unwrap_or(1).saturating_sub(1);
     let start = line.char_indices().nth(column).map_or(line.len(), |(i, _)| i);

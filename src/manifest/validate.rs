@@ -1,6 +1,6 @@
 //! Holds a document to a schema and finds everything that is wrong with it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -18,6 +18,10 @@ pub(super) struct Finding {
     pub(super) message: String,
     pub(super) hint: Option<String>,
 }
+
+/// How many problems of one object are looked for: more than anybody reads, and a bound for what a hostile
+/// file may cost.
+pub(super) const MAX_FINDINGS: usize = 200;
 
 /// Where the validator is: the path for messages, and the schemas above for hints about indentation.
 struct Walk<'s> {
@@ -65,6 +69,9 @@ impl<'s> Walk<'s> {
     }
 
     fn report(&mut self, at: Position, problem: Problem, message: String, hint: Option<String>) {
+        if self.findings.len() >= MAX_FINDINGS {
+            return;
+        }
         self.findings.push(Finding { at, problem, field: self.path.concat(), message, hint });
     }
 
@@ -167,6 +174,7 @@ impl<'s> Walk<'s> {
                 self.path.pop();
             }
         }
+        let present: HashSet<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
         self.above.push(schema);
         for entry in entries {
             self.enter_key(&entry.key);
@@ -174,15 +182,15 @@ impl<'s> Walk<'s> {
                 // As the API server does, a field that is null counts as not being there.
                 Some(_) if matches!(entry.value.content, Content::Null) => {}
                 Some(known) => self.check(&entry.value, known, entry.key_at),
-                None => self.check_unknown(entry.key_at, &entry.key, node, schema),
+                None => self.check_unknown(entry.key_at, &entry.key, &present, schema),
             }
             self.path.pop();
         }
         self.above.pop();
     }
 
-    fn check_unknown(&mut self, at: Position, key: &str, node: &Node, schema: &Schema) {
-        let free = schema.properties.keys().map(String::as_str).filter(|name| node.get(name).is_none());
+    fn check_unknown(&mut self, at: Position, key: &str, present: &HashSet<&str>, schema: &Schema) {
+        let free = schema.properties.keys().map(String::as_str).filter(|name| !present.contains(name));
         let meant = nearest(key, free);
         // Where the schema is open, a field that is one slip away from a known one is taken for that slip; any
         // other is one that Serin only passes through.

@@ -255,6 +255,39 @@ fn too_many_documents_are_refused() {
 }
 
 #[test]
+fn an_object_that_no_cluster_would_take_is_held() {
+    let text =
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{ name: big }}\ndata:\n  a: {}\n", "x".repeat(1_600_000));
+    let desired = desired(&text);
+    assert_eq!(summary(&desired), (vec![], vec!["ConfigMap default/big".to_owned()]));
+    insta::assert_snapshot!(render(&desired), @r"
+    agent.yaml:1:1: the object has more than 1600071 bytes, and a cluster takes 1572864
+      1 | apiVersion: v1
+        | ^^^^^^^^^^
+      hint: split it
+    ");
+}
+
+#[test]
+fn a_hostile_file_costs_no_more_than_its_size() {
+    // Each of these was made to hit something that compares everything with everything.
+    let many = |item: &dyn Fn(usize) -> String| (0..4_000).map(item).collect::<String>();
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: x }\n";
+    for text in [
+        format!("{AGENT}  rollout:\n    steps: []\n{}", many(&|i| format!("    k{i}: 1\n"))),
+        format!("{map}data:\n{}binaryData:\n{}", many(&|i| format!("  k{i}: a\n")), many(&|i| format!("  k{i}: a\n"))),
+        format!("{map}x: [{}]\n", many(&|_| "y, tRue, 0X1, ".to_owned())),
+        format!("{map}data: {{ {} }}\n", many(&|i| format!("\"a{i} b\": 1, "))),
+        "---\na: 1\n".repeat(3_000),
+    ] {
+        let desired = desired(&text);
+        assert!(desired.objects.is_empty());
+        assert!(desired.problems.len() <= 1_001, "{}", desired.problems.len());
+        assert!(!desired.is_clean());
+    }
+}
+
+#[test]
 fn a_secret_is_never_quoted() {
     let text = "apiVersion: v1\nkind: Secret\nmetadata: { name: s }\nstringData: { password: hunter2 }\n---\nkind: Secret\nstringData: { password: 'hunter2 }\n";
     let told = problems(text);
