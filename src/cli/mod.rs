@@ -18,7 +18,7 @@ use crate::telemetry::start_logging;
 
 /// GitOps rollouts for AI agents on Kubernetes: every promotion and every rollback is a commit
 #[derive(Debug, Parser)]
-#[command(name = "serin", version, propagate_version = true, max_term_width = 100, after_help = exit::HELP)]
+#[command(name = "serin", version, max_term_width = 100, after_help = exit::HELP)]
 pub struct Cli {
     #[command(subcommand)]
     #[doc = "What to do."]
@@ -29,10 +29,16 @@ pub struct Cli {
     pub log: LogArgs,
 }
 
+const SETTINGS_HELP: &str = "\
+Every flag is also a variable: --poll-interval is SERIN_POLL_INTERVAL, and what may be repeated is
+separated by commas there. A flag wins over its variable, a variable over the settings file.
+Durations are written 90s, 5m or 1h30m.";
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Follow repositories and roll out what they say
+    #[command(after_help = SETTINGS_HELP)]
     Run(Box<crate::settings::RunArgs>),
     /// Show a whole rollout on this machine: no cluster and no network needed
     Demo(demo::DemoArgs),
@@ -40,6 +46,13 @@ pub enum Command {
     Status(status::StatusArgs),
     /// Print the CustomResourceDefinitions, for kubectl apply -f -
     Crds(crds::CrdsArgs),
+}
+
+/// The whole command line, as the help shows it.
+fn command() -> clap::Command {
+    // One sentence below each help tells the name of every variable; 30 repetitions would hide the rest.
+    let hide = |arg: clap::Arg| arg.hide_env(true);
+    Cli::command().mut_args(hide).mut_subcommands(|command| command.mut_args(hide))
 }
 
 /// Runs the command that the process was started with, and says how it ended.
@@ -54,7 +67,7 @@ pub fn main() -> ExitStatus {
 }
 
 fn run_command() -> Result<ExitStatus, Failure> {
-    let matches = match Cli::command().try_get_matches() {
+    let matches = match command().try_get_matches() {
         Ok(matches) => matches,
         Err(error) => return output::print_usage(&error),
     };

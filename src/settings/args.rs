@@ -58,7 +58,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DURATION", env = "SERIN_POLL_INTERVAL", help_heading = "Git")]
     pub poll_interval: Option<String>,
 
-    /// How long one call to a git server may take [default: 30s]
+    /// How long a git server may keep silent [default: 30s]
     #[arg(long, value_name = "DURATION", env = "SERIN_GIT_TIMEOUT", help_heading = "Git")]
     pub git_timeout: Option<String>,
 
@@ -225,6 +225,16 @@ mod tests {
             }
             let variable = arg.get_env().and_then(std::ffi::OsStr::to_str);
             assert_eq!(variable, Some(format!("SERIN_{}", id.to_uppercase()).as_str()));
+        }
+    }
+
+    #[test]
+    fn every_setting_is_in_the_readme() {
+        let readme = include_str!("../../README.md");
+        for arg in RunArgs::augment_args_for_test().get_arguments() {
+            let flag = format!("`--{}`", arg.get_long().unwrap());
+            let is_row = |line: &str| line.starts_with(&format!("| {flag} |"));
+            assert!(flag == "`--print-config`" || readme.lines().any(is_row), "{flag} is not in the table");
         }
     }
 

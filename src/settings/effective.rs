@@ -26,7 +26,7 @@ pub struct Settings {
     pub sources: Vec<SourceSettings>,
     /// Where the bare mirrors of the repositories are kept. Absolute.
     pub mirror_dir: PathBuf,
-    /// How long one call to a git server may take.
+    /// How long a git server may keep silent before a call to it fails.
     pub git_timeout: Duration,
     /// Where observations are written; `None`: nowhere.
     pub status_branch: Option<StatusBranch>,

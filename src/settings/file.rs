@@ -29,7 +29,7 @@ pub(crate) struct FileSettings {
     pub(crate) defaults: SourceFields,
     /// `mirrorDir`: folder of the mirrors, relative to this file.
     pub(crate) mirror_dir: Option<Text>,
-    /// `gitTimeout`: how long one call to a git server may take; default 30s.
+    /// `gitTimeout`: how long a git server may keep silent; default 30s.
     pub(crate) git_timeout: Option<Text>,
     /// `statusBranch.enabled`: whether observations are written to git; default true.
     pub(crate) status_enabled: Option<Text>,

@@ -19,8 +19,8 @@ use crate::settings::origin::{Origin, Setting, stronger};
 use crate::settings::problem::{Problem, Problems};
 use crate::settings::resolve_source::{SourceFlags, check_sources, resolve_sources};
 
-/// How long one call to a git server may take when nothing is said. A fetch of a large repository's first
-/// time has progress all along; only silence counts against this.
+/// How long a git server may keep silent when nothing is said. Silence, not the whole call: the first fetch
+/// of a large repository takes minutes and has progress all along.
 pub(crate) const DEFAULT_GIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// One commit of observations in this time when nothing is said: a dashboard that is ten seconds old is
 /// as good as live, and a rollout of an hour stays below 400 commits.

@@ -32,8 +32,8 @@ pub struct StatusArgs {
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
 
-    /// Form of the output
-    #[arg(short, long, value_enum, default_value_t = OutputForm::Table)]
+    /// Form of the output: table or json
+    #[arg(short, long, value_enum, default_value_t = OutputForm::Table, hide_possible_values = true, value_name = "FORM")]
     pub output: OutputForm,
 
     #[command(flatten)]
