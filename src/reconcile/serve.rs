@@ -19,12 +19,12 @@ use crate::git::mirror::{Mirror, MirrorSettings};
 use crate::git::transport::{Credentials, NetworkLimits, limit_network};
 use crate::git::{Repository, RepositoryError, Revision};
 use crate::ids::{SourceName, TreePath};
-use crate::manifest::{self, Namespaces, Rules, Schemas};
+use crate::manifest::{Namespaces, Rules, Schemas};
 use crate::object::Kind;
 use crate::reconcile::daemon::Daemon;
 use crate::reconcile::source::{Source, SourceOptions};
 use crate::reconcile::{Core, CoreOptions};
-use crate::settings::{ClusterAccess, KindRule, NamespaceRule, Secret, Settings, SourceSettings};
+use crate::settings::{ClusterAccess, NamespaceRule, Secret, Settings, SourceSettings};
 use crate::telemetry::{Metrics, event};
 use crate::web::{BindError, Health, Server};
 use crate::workload::WorkloadSettings;
@@ -231,13 +231,8 @@ fn source_options(source: &SourceSettings, settings: &Settings) -> SourceOptions
 }
 
 fn rules(source: &SourceSettings) -> Rules {
-    let kind = |rule: &KindRule| match rule {
-        KindRule::Any => manifest::KindRule::any(),
-        KindRule::Group(group) => manifest::KindRule::group(group),
-        KindRule::Kind { kind, group } => manifest::KindRule::one(&Kind::from_api_version(&format!("{group}/"), kind)),
-    };
     Rules {
-        kinds: source.kinds.iter().map(kind).collect(),
+        kinds: source.kinds.clone(),
         namespaces: match &source.namespaces {
             NamespaceRule::Any => Namespaces::Any,
             NamespaceRule::Only(names) => Namespaces::Only(names.iter().cloned().collect()),

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::api::duration::parse_duration;
 use crate::ids::{BranchName, ClusterName, CommitSha, SourceName, TreePath};
-use crate::settings::effective::{KindRule, LogFormat, LogLevel};
+use crate::manifest::KindRule;
+use crate::settings::effective::{LogFormat, LogLevel};
 use crate::settings::problem::closest;
 
 /// Why a text is not what it should be.
@@ -261,7 +262,7 @@ mod tests {
 
     #[test]
     fn kind_rules_permit_a_kind_a_group_or_everything() {
-        let permits = |rule: &str, kind: &Kind| parse_kind_rule(rule).unwrap().permits(kind);
+        let permits = |rule: &str, kind: &Kind| parse_kind_rule(rule).unwrap().matches(kind);
         use crate::object::Kind;
         assert!(permits("ConfigMap", &Kind::CONFIG_MAP));
         assert!(!permits("ConfigMap", &Kind::SERVICE));

@@ -1,13 +1,13 @@
 //! The validated settings: what the daemon sees, and all that it sees.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::git::{Author, Revision};
 use crate::ids::{BranchName, ClusterName, SourceName, TreePath};
+use crate::manifest::KindRule;
 use crate::object::Kind;
 use crate::settings::repo::RepoAddress;
 
@@ -85,45 +85,7 @@ impl SourceSettings {
 
     /// Whether an object of this kind may be applied.
     pub fn permits_kind(&self, kind: &Kind) -> bool {
-        self.kinds.iter().any(|rule| rule.permits(kind))
-    }
-}
-
-/// Which kinds may be applied, whatever their version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KindRule {
-    /// `*`: any.
-    Any,
-    /// `*.group`: all kinds of an API group.
-    Group(String),
-    /// `Kind.group`, or `Kind` for the core group.
-    Kind {
-        /// The kind.
-        kind: String,
-        /// Its group; empty for the core group.
-        group: String,
-    },
-}
-
-impl KindRule {
-    /// Whether the rule permits `kind`.
-    pub fn permits(&self, kind: &Kind) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Group(group) => *group == kind.group,
-            Self::Kind { kind: name, group } => *name == kind.kind && *group == kind.group,
-        }
-    }
-}
-
-impl fmt::Display for KindRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Any => f.write_str("*"),
-            Self::Group(group) => write!(f, "*.{group}"),
-            Self::Kind { kind, group } if group.is_empty() => f.write_str(kind),
-            Self::Kind { kind, group } => write!(f, "{kind}.{group}"),
-        }
+        self.kinds.iter().any(|rule| rule.matches(kind))
     }
 }
 

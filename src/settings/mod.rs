@@ -25,7 +25,7 @@ mod tests;
 
 pub use args::{ClusterArgs, LogArgs, RunArgs, TypedAs};
 pub use effective::{
-    ClusterAccess, ImageSettings, KindRule, LogFormat, LogLevel, LogSettings, NamespaceRule, POLL_JITTER_PERCENT,
+    ClusterAccess, ImageSettings, LogFormat, LogLevel, LogSettings, NamespaceRule, POLL_JITTER_PERCENT,
     Settings, SourceSettings, StatusBranch,
 };
 pub use environment::Environment;

@@ -9,6 +9,7 @@ use super::resolve::resolve;
 use super::*;
 use crate::git::Revision;
 use crate::ids::{BranchName, CommitSha};
+use crate::manifest::KindRule;
 
 fn environment() -> Environment {
     Environment { current_dir: "/work".into(), home: Some("/home/ann".into()), ..Environment::default() }

@@ -321,7 +321,7 @@ impl Driver {
         if self.cluster.edit("kubectl", &key, |object| object.set(&["spec", "replicas"], replicas)).is_ok() {
             self.say(format!("somebody scales {key} to {replicas}"));
             // What others do to pods is not Serin's doing.
-            let _ = self.invariants.check(&self.cluster, &self.repository, &self.branch, &self.people);
+            self.invariants.excuse(&self.cluster);
         }
     }
 
