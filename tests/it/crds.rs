@@ -3,6 +3,7 @@
 use kube::api::{GetParams, PostParams};
 use serde_json::{Value, json};
 use serin::api::{crds, duration};
+use tokio::sync::OnceCell;
 
 use crate::support::control_plane::{ControlPlane, User};
 
@@ -30,9 +31,17 @@ impl Answer {
     }
 }
 
-async fn plane() -> &'static ControlPlane {
+/// The shared control plane, with Serin's CRDs.
+pub(crate) async fn plane() -> &'static ControlPlane {
+    static INSTALLED: OnceCell<()> = OnceCell::const_new();
     let plane = ControlPlane::shared();
-    plane.install_serin_crds().await;
+    let install = async || {
+        for (file, text) in crds::all() {
+            let crd: Value = serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{file}: {error}"));
+            plane.install_crd(&crd).await;
+        }
+    };
+    INSTALLED.get_or_init(install).await;
     plane
 }
 
@@ -373,7 +382,7 @@ fn wide(column: &Value) -> usize {
 
 /// Whether all of `part` is in `whole`, which may have more: what the API server fills in.
 #[track_caller]
-fn assert_within(part: &Value, whole: &Value) {
+pub(crate) fn assert_within(part: &Value, whole: &Value) {
     match (part, whole) {
         (Value::Object(part), Value::Object(whole)) => {
             for (key, value) in part.iter().filter(|(_, value)| !value.is_null()) {

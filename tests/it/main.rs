@@ -11,6 +11,7 @@ mod repository_contract;
 mod crds;
 mod support_works;
 mod writeback_corpus;
+mod workload;
 mod writeback_message;
 
 mod cli_help;
