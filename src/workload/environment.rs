@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::json::{list, present, text};
 use super::volumes::{CONTENT_MOUNT, PACK_CACHE_MOUNT, PACK_MOUNT, SESSION_TOKEN_MOUNT, TOOLS_FILE, TOOLS_MOUNT};
-use super::{Facades, Inputs};
+use super::{Facades, Inputs, Track};
 
 /// Port of the facade's probes and metrics.
 pub(super) const FACADE_HEALTH_PORT: u16 = 8081;
@@ -12,6 +12,9 @@ pub(super) const FACADE_HEALTH_PORT: u16 = 8081;
 pub(super) const GRPC_PORT: u16 = 9000;
 /// Port of the runtime's probes and metrics.
 pub(super) const RUNTIME_HEALTH_PORT: u16 = 9001;
+
+/// The variable that sessions and metrics take their variant from.
+const VARIANT: &str = "OMNIA_VARIANT";
 
 /// Annotation on an AgentRuntime: its runtime answers without a model, for tests.
 const MOCK_PROVIDER_ANNOTATION: &str = "omnia.altairalabs.ai/mock-provider";
@@ -22,7 +25,7 @@ pub(super) fn facade(inputs: &Inputs<'_>, facades: &Facades<'_>) -> Vec<Value> {
     env.identity();
     env.value("OMNIA_FACADE_PORT", facades.port());
     env.value("OMNIA_HEALTH_PORT", FACADE_HEALTH_PORT);
-    env.value("OMNIA_VARIANT", inputs.track.variant());
+    env.value(VARIANT, inputs.track.variant());
     env.optional("OMNIA_WORKSPACE_NAME", inputs.workspace().map(|workspace| workspace.name.as_str()));
     env.value("OMNIA_HANDLER_MODE", facades.handler());
     if facades.handler() == "runtime" {
@@ -45,7 +48,7 @@ pub(super) fn facade(inputs: &Inputs<'_>, facades: &Facades<'_>) -> Vec<Value> {
         env.value("OMNIA_MCP_PORT", port);
     }
     env.every_container(inputs);
-    env.finish()
+    env.finish_tagged(inputs.track)
 }
 
 /// The environment of the runtime container.
@@ -91,7 +94,7 @@ pub(super) fn standalone_a2a(inputs: &Inputs<'_>, facades: &Facades<'_>) -> Vec<
     env.value("OMNIA_FACADE_PORT", facades.port());
     // A folder here, where the runtime container has a file.
     env.value("OMNIA_PROMPTPACK_PATH", PACK_MOUNT);
-    env.value("OMNIA_VARIANT", inputs.track.variant());
+    env.value(VARIANT, inputs.track.variant());
     env.value("OMNIA_HANDLER_MODE", facades.handler());
     env.a2a(facades);
     env.tracing(inputs);
@@ -99,7 +102,7 @@ pub(super) fn standalone_a2a(inputs: &Inputs<'_>, facades: &Facades<'_>) -> Vec<
     env.user(list(facades.primary(), "/extraEnv"));
     env.optional("OMNIA_PROMPTPACK_VERSION", inputs.pack.text("/spec/version"));
     env.every_container(inputs);
-    env.finish()
+    env.finish_tagged(inputs.track)
 }
 
 #[derive(Default)]
@@ -259,6 +262,16 @@ impl Environment {
                 None => {}
             }
         }
+    }
+
+    /// As [`Self::finish`]. A user may rename the variant of stable, but never let the candidate's sessions pass for
+    /// another's: they are what it is judged by.
+    fn finish_tagged(mut self, track: Track) -> Vec<Value> {
+        if track == Track::Candidate {
+            let mut is_ours = true;
+            self.0.retain(|entry| text(entry, "/name") != Some(VARIANT) || std::mem::take(&mut is_ours));
+        }
+        self.finish()
     }
 
     /// Of several entries of one name the last one counts in a container, and server-side apply, which keys the list

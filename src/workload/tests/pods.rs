@@ -74,15 +74,17 @@ fn the_environment_is_in_the_documented_order() {
 
 #[test]
 fn the_last_of_several_variables_of_one_name_counts() {
-    let deployment = Fixture::new()
+    let fixture = Fixture::new()
         .facades(json!([{"type": "websocket", "extraEnv": [
             {"name": "LOG_LEVEL", "value": "info"}, {"name": "OMNIA_VARIANT", "value": "mine"},
         ]}]))
-        .with(&["spec", "podOverrides"], json!({"extraEnv": [{"name": "LOG_LEVEL", "value": "debug"}]}))
-        .deployment(Track::Stable);
+        .with(&["spec", "podOverrides"], json!({"extraEnv": [{"name": "LOG_LEVEL", "value": "debug"}]}));
+    let deployment = fixture.deployment(Track::Stable);
     assert_eq!(variable(&deployment, "facade", "LOG_LEVEL").as_deref(), Some("debug"));
     assert_eq!(variable(&deployment, "facade", "OMNIA_VARIANT").as_deref(), Some("mine"));
     assert_eq!(variable(&deployment, "runtime", "LOG_LEVEL").as_deref(), Some("debug"));
+    let candidate = fixture.deployment(Track::Candidate);
+    assert_eq!(variable(&candidate, "facade", "OMNIA_VARIANT").as_deref(), Some("candidate"), "analyses depend on it");
 }
 
 #[test]
