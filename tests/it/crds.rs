@@ -51,8 +51,8 @@ fn collection(plural: &str) -> String {
 
 async fn create(plural: &str, object: &Value, params: PostParams) -> Answer {
     let client = plane().await.client(User::Admin).await;
-    let body = serde_json::to_vec(object).unwrap();
-    let request = kube::core::Request::new(collection(plural)).create(&params, body).unwrap();
+    let body = serde_json::to_vec(object).expect("JSON");
+    let request = kube::core::Request::new(collection(plural)).create(&params, body).expect("a request");
     match client.request(request).await {
         Ok(object) => Answer::Accepted(object),
         Err(kube::Error::Api(status)) if status.reason == "Invalid" => Answer::Invalid(status.message.clone()),
@@ -87,7 +87,8 @@ async fn metric(change: Value) -> Answer {
         "name": "errors", "interval": "1m", "count": 5, "successCondition": "result[0] < 0.05",
         "provider": {"prometheus": {"address": "http://prometheus:9090", "query": "up"}},
     });
-    metric.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+    let change = change.as_object().expect("a map").clone();
+    metric.as_object_mut().expect("a map").extend(change);
     try_create("rolloutanalyses", &analysis(json!([metric]))).await
 }
 

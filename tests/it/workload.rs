@@ -27,7 +27,7 @@ async fn apply(client: &kube::Client, object: &Object) -> Value {
     let patch = Patch::Apply(object.clone().into_value());
     let params = PatchParams::apply("serin-rollout").force();
     let request = kube::core::Request::new(path(&key.kind, &key.namespace)).patch(&key.name, &params, &patch);
-    client.request(request.unwrap()).await.unwrap_or_else(|error| panic!("{key}: {error}"))
+    client.request(request.expect("a request")).await.unwrap_or_else(|error| panic!("{key}: {error}"))
 }
 
 async fn agent(plane: &ControlPlane, namespace: &str) -> Object {
@@ -64,9 +64,10 @@ async fn agent(plane: &ControlPlane, namespace: &str) -> Object {
         },
     });
     let client = plane.client(User::Admin).await;
-    let body = serde_json::to_vec(&agent).unwrap();
+    let body = serde_json::to_vec(&agent).expect("JSON");
     let request = kube::core::Request::new(path(&Kind::AGENT_RUNTIME, namespace)).create(&PostParams::default(), body);
-    Object::from_value(client.request(request.unwrap()).await.unwrap()).unwrap()
+    let created = client.request(request.expect("a request")).await.expect("a valid agent");
+    Object::from_value(created).expect("an object")
 }
 
 fn pack(namespace: &str) -> Object {
@@ -79,7 +80,7 @@ fn pack(namespace: &str) -> Object {
             "source": {"type": "configmap", "configMapRef": {"name": "pack-1"}},
         },
     });
-    Object::from_value(pack).unwrap()
+    Object::from_value(pack).expect("an object")
 }
 
 fn registry(namespace: &str) -> Object {
@@ -95,7 +96,7 @@ fn registry(namespace: &str) -> Object {
             "auth": {"type": "bearer", "secretRef": {"name": "weather-token", "key": "token"}},
         }]},
     });
-    Object::from_value(registry).unwrap()
+    Object::from_value(registry).expect("an object")
 }
 
 fn rendered(agent: &Object, track: Track) -> Vec<Object> {
@@ -115,7 +116,7 @@ fn rendered(agent: &Object, track: Track) -> Vec<Object> {
         a2a_peers: &BTreeMap::new(),
         settings: &settings,
     });
-    objects.unwrap()
+    objects.expect("an agent that can run")
 }
 
 #[tokio::test]
