@@ -16,4 +16,5 @@ mod writeback_message;
 
 mod cli_help;
 mod cli_settings;
+mod cli_status;
 mod cli_support;
