@@ -30,22 +30,36 @@ impl Failure {
         }
     }
 
-    /// Whether the mirror's objects or refs are damaged, so that only a new mirror helps. A full disk or a
-    /// missing right is not damage: nothing would be won by deleting what is there.
-    pub(super) fn is_damage(&self) -> bool {
-        match self {
-            Self::Mirror(error) | Self::Remote(error) => matches!(
-                error.class(),
-                ErrorClass::Odb | ErrorClass::Zlib | ErrorClass::Object | ErrorClass::Tree | ErrorClass::Reference
-            ),
-            Self::Known(_) => false,
-        }
+    /// A failure of a network call: of the network, unless libgit2 stumbled over the mirror on the way.
+    pub(super) fn of_network(error: git2::Error) -> Self {
+        if is_damage(&error) { Self::Mirror(error) } else { Self::Remote(error) }
     }
+
+    /// Whether the mirror's objects or refs are damaged, so that only a new mirror helps.
+    pub(super) fn is_damage(&self) -> bool {
+        matches!(self, Self::Mirror(error) if is_damage(error))
+    }
+}
+
+/// A full disk or a missing right is no damage: nothing would be won by deleting what is there.
+fn is_damage(error: &git2::Error) -> bool {
+    matches!(
+        error.class(),
+        ErrorClass::Odb | ErrorClass::Zlib | ErrorClass::Object | ErrorClass::Tree | ErrorClass::Reference
+    )
 }
 
 /// An error of this machine.
 pub(super) fn mirror_error(address: &Address, why: &str) -> RepositoryError {
     RepositoryError::Mirror { address: address.display().to_owned(), why: address.scrub(why) }
+}
+
+/// Edits or an author that no commit can be made of, or a mirror that cannot be read.
+pub(super) fn commit_failure(address: &Address, error: git2::Error) -> Failure {
+    match error.class() {
+        ErrorClass::Odb | ErrorClass::Zlib | ErrorClass::Object => Failure::Mirror(error),
+        _ => Failure::Known(mirror_error(address, &format!("the commit cannot be made: {}", error.message()))),
+    }
 }
 
 /// Something that is not there.

@@ -1,8 +1,9 @@
 //! A real repository, through a bare mirror on this machine.
 //!
 //! The mirror is a cache: everything in it can be fetched again, so one that was deleted or damaged is made
-//! anew and costs one fetch. Calls that change it take turns; reads do not wait for them. All of libgit2 runs
-//! on the runtime's blocking threads, where a panic ends one call and not the daemon.
+//! anew and costs one fetch. Calls that change it take turns; reads do not wait for them. libgit2 blocks: reads
+//! run on the runtime's blocking threads, and what may wait for a network on a thread of its own, which a
+//! runtime that shuts down does not wait for. A panic in either ends one call and not the daemon.
 //!
 //! What people may rely on:
 //! * the mirror keeps the remote's branches under names of its own (`refs/serin/...`), so it needs no
@@ -14,19 +15,23 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use git2::{Oid, RepositoryInitOptions};
-use tokio::task::{JoinError, spawn_blocking};
+use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
 
 use super::error::{self, Failure};
 use super::snapshot::{self, ReadFailure};
 use super::transport::{self, Address, Advertised, Credentials, NetworkLimits, Place, Stop};
-use super::{Publication, PublishOutcome, Repository, RepositoryError, Revision, Snapshot, local, publish, watch};
+use super::{
+    Publication, PublishOutcome, Repository, RepositoryError, Revision, Snapshot, housekeeping, local, publish, watch,
+};
 use crate::ids::{BlobId, BranchName, CommitSha, TreePath};
 
 /// What a mirror is of, and where it lies.
@@ -66,11 +71,13 @@ impl Mirror {
             folder,
             limits,
             turn: Arc::default(),
-            age: AtomicU64::new(0),
+            incomplete: AtomicBool::new(false),
             branches: Mutex::default(),
             _lock: lock,
         };
         inner.open_or_make().map_err(|failure| failure.into_error(&inner.address))?;
+        // Nobody has been told anything yet that a new mirror would have to know.
+        inner.incomplete.store(false, Ordering::Release);
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -85,7 +92,7 @@ impl Mirror {
         let (inner, told) = (self.inner.clone(), stop.clone());
         let call = async move {
             let turn = inner.turn.clone().lock_owned().await;
-            spawn_blocking(move || {
+            on_a_thread(move || {
                 let _turn = turn;
                 work(&inner, &told).map_err(|failure| failure.into_error(&inner.address))
             })
@@ -93,7 +100,7 @@ impl Mirror {
         };
         match tokio::time::timeout(self.inner.limits.total, call).await {
             Ok(Ok(result)) => result,
-            Ok(Err(panic)) => Err(self.inner.panicked(&panic)),
+            Ok(Err(why)) => Err(self.broken(&why)),
             Err(_) => {
                 stop.set();
                 Err(RepositoryError::Unreachable {
@@ -104,35 +111,30 @@ impl Mirror {
         }
     }
 
-    /// Runs a read. Where it meets damage, the mirror is made anew once and the read repeated.
+    /// Runs a read. Where the mirror turns out to be damaged, it is made anew once and the read repeated.
     async fn read_from<T, F>(&self, work: F) -> Result<Result<T, ReadFailure>, RepositoryError>
     where
         T: Send + 'static,
         F: Fn(&git2::Repository) -> Result<T, ReadFailure> + Clone + Send + 'static,
     {
-        let age = self.inner.age.load(Ordering::Acquire);
-        let first = self.read_once(work.clone()).await?;
-        if !matches!(first, Err(ReadFailure::Damage(_) | ReadFailure::UnknownCommit)) {
-            return Ok(first);
+        let (inner, first_work) = (self.inner.clone(), work.clone());
+        let first = spawn_blocking(move || {
+            let mirror = git2::Repository::open_bare(&inner.folder)?;
+            match first_work(&mirror) {
+                // A commit that a sound mirror does not know is the caller's affair.
+                Err(ReadFailure::UnknownCommit) if !inner.is_whole(&mirror) => {
+                    Err(ReadFailure::Damage("the mirror is not complete".to_owned()))
+                }
+                result => result,
+            }
+        });
+        match first.await.map_err(|panic| self.broken(&panic.to_string()))? {
+            Err(ReadFailure::Damage(_)) => self.change(move |inner, stop| inner.read_again(work, stop)).await,
+            result => Ok(result),
         }
-        // A commit that a sound mirror does not know is the caller's affair.
-        let damaged = matches!(first, Err(ReadFailure::Damage(_)));
-        let renewed = self.change(move |inner, stop| inner.renew(age, damaged, stop)).await?;
-        if renewed { self.read_once(work).await } else { Ok(first) }
     }
 
-    async fn read_once<T, F>(&self, work: F) -> Result<Result<T, ReadFailure>, RepositoryError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&git2::Repository) -> Result<T, ReadFailure> + Send + 'static,
-    {
-        let folder = self.inner.folder.clone();
-        spawn_blocking(move || work(&git2::Repository::open_bare(&folder)?))
-            .await
-            .map_err(|panic| self.inner.panicked(&panic))
-    }
-
-    fn damaged(&self, why: &str) -> RepositoryError {
+    fn broken(&self, why: &str) -> RepositoryError {
         error::mirror_error(&self.inner.address, why)
     }
 }
@@ -144,13 +146,22 @@ impl Repository for Mirror {
     }
 
     async fn fetch(&self) -> Result<CommitSha, RepositoryError> {
-        self.change(|inner, stop| inner.repairing(|mirror| inner.fetch_revision(mirror, stop))).await.map(sha)
+        self.change(|inner, stop| {
+            inner.repairing(stop, |mirror| {
+                let tip = inner.fetch_revision(mirror, stop)?;
+                // A mirror that cannot be tidied still works.
+                let _tidied = housekeeping::tidy(mirror);
+                Ok(tip)
+            })
+        })
+        .await
+        .map(sha)
     }
 
     async fn fetch_branch(&self, branch: &BranchName) -> Result<Option<CommitSha>, RepositoryError> {
         let branch = branch.clone();
         self.change(move |inner, stop| {
-            inner.repairing(|mirror| {
+            inner.repairing(stop, |mirror| {
                 let followed = inner.revision == Revision::Branch(branch.clone());
                 match local_tip(mirror, &kept_branch(&branch)) {
                     Some(tip) if followed => Ok(Some(tip)),
@@ -171,7 +182,7 @@ impl Repository for Mirror {
                 let folder = root.as_str().trim_matches('/');
                 Err(error::not_found(&self.inner.address, format!("folder {folder}")))
             }
-            Err(ReadFailure::Damage(why)) => Err(self.damaged(&why)),
+            Err(ReadFailure::Damage(why)) => Err(self.broken(&why)),
         }
     }
 
@@ -179,8 +190,8 @@ impl Repository for Mirror {
         let wanted: Arc<[BlobId]> = blobs.into();
         match self.read_from(move |mirror| snapshot::contents(mirror, &wanted, limit)).await? {
             Ok(contents) => Ok(contents),
-            Err(ReadFailure::Damage(why)) => Err(self.damaged(&why)),
-            Err(ReadFailure::UnknownCommit | ReadFailure::NoFolder) => Err(self.damaged("a file is missing")),
+            Err(ReadFailure::Damage(why)) => Err(self.broken(&why)),
+            Err(ReadFailure::UnknownCommit | ReadFailure::NoFolder) => Err(self.broken("a file is missing")),
         }
     }
 
@@ -196,13 +207,13 @@ impl Repository for Mirror {
         match self.read_from(within).await? {
             Ok(contained) => Ok(contained),
             Err(ReadFailure::UnknownCommit | ReadFailure::NoFolder) => Ok(false),
-            Err(ReadFailure::Damage(why)) => Err(self.damaged(&why)),
+            Err(ReadFailure::Damage(why)) => Err(self.broken(&why)),
         }
     }
 
     async fn publish(&self, publication: &Publication) -> Result<PublishOutcome, RepositoryError> {
         let publication = publication.clone();
-        self.change(move |inner, stop| inner.repairing(|mirror| inner.publish(mirror, &publication, stop))).await
+        self.change(move |inner, stop| inner.repairing(stop, |mirror| inner.publish(mirror, &publication, stop))).await
     }
 
     fn changes(&self) -> BoxStream<'static, ()> {
@@ -221,8 +232,8 @@ struct Inner {
     limits: NetworkLimits,
     /// Held by whoever changes the mirror.
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// How often the mirror was made anew: tells a reader that somebody else has repaired it already.
-    age: AtomicU64,
+    /// The mirror was made anew and lacks what callers have been told about.
+    incomplete: AtomicBool,
     /// Branches beside the followed revision that somebody asked for: a new mirror needs them too.
     branches: Mutex<BTreeSet<BranchName>>,
     _lock: File,
@@ -271,43 +282,64 @@ impl Inner {
         made().map_err(|error| {
             Failure::Known(error::mirror_error(&self.address, &format!("{}: {error}", self.folder.display())))
         })?;
-        self.age.fetch_add(1, Ordering::AcqRel);
+        self.incomplete.store(true, Ordering::Release);
         let mut options = RepositoryInitOptions::new();
         options.bare(true).external_template(false).initial_head("main");
         git2::Repository::init_opts(&self.folder, &options).map_err(Failure::Mirror)
     }
 
-    /// Runs `work` on the mirror; where it meets damage, once more on a new one.
-    fn repairing<T>(&self, work: impl Fn(&git2::Repository) -> Result<T, Failure>) -> Result<T, Failure> {
-        match work(&self.open_or_make()?) {
-            Err(failure) if failure.is_damage() => work(&self.make()?),
-            result => result,
+    /// Opens the mirror with all that callers have been told about in it.
+    fn open_whole(&self, stop: &Stop) -> Result<git2::Repository, Failure> {
+        let mirror = self.open_or_make()?;
+        if self.incomplete.load(Ordering::Acquire) {
+            self.refill(&mirror, stop)?;
         }
+        Ok(mirror)
     }
 
-    /// Makes the mirror anew and fetches all that is followed, unless somebody has since `age`. Without proof
-    /// of damage only if the mirror turns out to be unsound. Says whether reading again makes sense.
-    fn renew(&self, age: u64, damaged: bool, stop: &Stop) -> Result<bool, Failure> {
-        if self.age.load(Ordering::Acquire) != age {
-            return Ok(true);
-        }
-        let mut mirror = self.open_or_make()?;
-        if self.age.load(Ordering::Acquire) == age {
-            if !damaged {
-                return Ok(false);
-            }
-            mirror = self.make()?;
-        }
-        // A followed branch that is gone from the remote is no reason not to read what others ask for.
-        match self.fetch_revision(&mirror, stop) {
+    fn make_whole(&self, stop: &Stop) -> Result<git2::Repository, Failure> {
+        let mirror = self.make()?;
+        self.refill(&mirror, stop)?;
+        Ok(mirror)
+    }
+
+    /// Fetches what was fetched before the mirror was lost.
+    fn refill(&self, mirror: &git2::Repository, stop: &Stop) -> Result<(), Failure> {
+        match self.fetch_revision(mirror, stop) {
+            // A followed branch that is gone from the remote is no reason not to read other things.
             Ok(_) | Err(Failure::Known(RepositoryError::NotFound { .. })) => {}
             Err(failure) => return Err(failure),
         }
         let branches = self.branches.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for branch in branches {
-            self.fetch_branch(&mirror, &branch, stop)?;
+            self.fetch_branch(mirror, &branch, stop)?;
         }
-        Ok(true)
+        self.incomplete.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    fn is_whole(&self, mirror: &git2::Repository) -> bool {
+        !self.incomplete.load(Ordering::Acquire) && is_sound(mirror)
+    }
+
+    /// Runs `work` on the mirror; where it meets damage, once more on a new one.
+    fn repairing<T>(&self, stop: &Stop, work: impl Fn(&git2::Repository) -> Result<T, Failure>) -> Result<T, Failure> {
+        match self.open_whole(stop).and_then(|mirror| work(&mirror)) {
+            Err(failure) if failure.is_damage() => work(&self.make_whole(stop)?),
+            result => result,
+        }
+    }
+
+    /// Repeats a read that met damage, alone with the mirror; on a new one if it meets damage again.
+    fn read_again<T>(
+        &self,
+        work: impl Fn(&git2::Repository) -> Result<T, ReadFailure>,
+        stop: &Stop,
+    ) -> Result<Result<T, ReadFailure>, Failure> {
+        match work(&self.open_whole(stop)?) {
+            Err(ReadFailure::Damage(_)) => Ok(work(&self.make_whole(stop)?)),
+            result => Ok(result),
+        }
     }
 
     fn fetch_revision(&self, mirror: &git2::Repository, stop: &Stop) -> Result<Oid, Failure> {
@@ -410,10 +442,19 @@ impl Inner {
     fn remember(&self, branch: &BranchName) {
         self.branches.lock().unwrap_or_else(PoisonError::into_inner).insert(branch.clone());
     }
+}
 
-    fn panicked(&self, error: &JoinError) -> RepositoryError {
-        error::mirror_error(&self.address, &format!("the call did not end by itself: {error}"))
-    }
+/// Runs blocking work on a new thread. The error says why there is no result: no thread, or a panic.
+async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+    let (sender, result) = oneshot::channel();
+    let run = move || {
+        // Nobody may be waiting any more.
+        let _sent = sender.send(work());
+    };
+    let started = thread::Builder::new().name("serin-git".to_owned()).spawn(run);
+    started.map_err(|error| format!("no thread: {error}"))?;
+    // A panic drops the sender; what it says went to the log by the panic hook.
+    result.await.map_err(|_| "the call panicked".to_owned())
 }
 
 /// Names the folder as ours and says of what it is a mirror.

@@ -5,6 +5,7 @@
 
 mod commit;
 mod error;
+mod housekeeping;
 mod local;
 pub mod mirror;
 mod publish;

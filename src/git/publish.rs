@@ -41,7 +41,7 @@ pub(super) fn publish(
     commits: &[NewCommit],
     stop: &Stop,
 ) -> Result<Landing, Failure> {
-    let ids = commit::create(mirror, parent, commits).map_err(Failure::Mirror)?;
+    let ids = commit::create(mirror, parent, commits).map_err(|error| error::commit_failure(address, error))?;
     let Some(new) = ids.last().copied() else { return Ok(Landing::Published(ids)) };
     match address.place() {
         Place::Local(path) => local::publish(path, branch, parent, commits, ids).map_err(Failure::Remote),

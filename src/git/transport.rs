@@ -91,13 +91,19 @@ pub(super) enum Place {
 }
 
 /// The address of a repository, with the credentials kept apart.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Address {
     display: String,
     place: Place,
     credentials: Option<Credentials>,
     /// Spellings of the credentials that must not appear in any text, longest first.
     secrets: Vec<String>,
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Address").field(&self.display).finish()
+    }
 }
 
 impl Address {
@@ -226,7 +232,7 @@ pub(super) fn fetch(
     let mut remote = mirror.remote_anonymous(url).map_err(Failure::Mirror)?;
     // A pattern needs a target, which nothing is written to: a download moves no refs.
     let specs: Vec<String> = refs.iter().map(|name| format!("{name}:{name}")).collect();
-    remote.download(&specs, Some(&mut options)).map_err(Failure::Remote)?;
+    remote.download(&specs, Some(&mut options)).map_err(Failure::of_network)?;
     let heads = remote.list().map_err(Failure::Remote)?;
     Ok(heads.iter().map(|head| (head.name().to_owned(), head.oid())).collect())
 }

@@ -7,6 +7,7 @@ mod fault_search;
 mod cluster_contract;
 mod cluster_contract_real;
 mod cluster_real;
+mod git_mirror;
 mod repository_contract;
 mod crds;
 mod support_works;

@@ -2,6 +2,8 @@
 //!
 //! Whatever Serin relies on is a case here. A fault search on the simulation is worth as much as this suite.
 
+#![expect(clippy::unwrap_used, reason = "every case is a test; only its callers carry the attribute")]
+
 use std::collections::BTreeMap;
 
 use serin::git::{Author, NewCommit, Publication, PublishOutcome, Repository, RepositoryError, Revision};
@@ -45,6 +47,7 @@ contract!(
     a_commit_says_who_and_when_to_the_byte,
     a_deleted_file_is_gone_and_an_empty_change_is_still_a_commit,
     an_orphan_branch_starts_with_a_root_commit,
+    an_empty_repository_is_filled,
     a_branch_that_must_be_new_is_not_overwritten,
     a_lost_race_is_told_and_the_rival_keeps_its_commit,
     a_rival_between_look_and_push_keeps_its_commit,
@@ -249,13 +252,22 @@ async fn an_orphan_branch_starts_with_a_root_commit(remote: &dyn Remote) {
     let start = Publication { branch: status.clone(), parent: None, commits };
     let root = published(view.publish(&start).await).remove(0);
     let log = remote.log("serin/status/prod");
-    assert_eq!(log.iter().map(|told| told.sha.clone()).collect::<Vec<_>>(), [root.clone()]);
+    assert_eq!(log.iter().map(|told| &told.sha).collect::<Vec<_>>(), [&root]);
     assert!(!view.contains(&root, &tip).await.unwrap());
     assert_eq!(read(&*view, &root, "shop/bot/status.yaml").await, "1\n");
     let next = publication("serin/status/prod", &root, &[("shop/bot/status.yaml", "2\n")]);
     let second = published(view.publish(&next).await).remove(0);
     assert_eq!(view.fetch_branch(&status).await, Ok(Some(second)));
     assert_eq!(remote.tip("main"), Some(tip));
+}
+
+async fn an_empty_repository_is_filled(remote: &dyn Remote) {
+    let view = remote.view(main());
+    assert_eq!(view.fetch().await.unwrap_err().kind(), "not_found");
+    let commits = vec![commit("start", &[("a", Some("1"))])];
+    let root = published(view.publish(&Publication { branch: BranchName::new("main"), parent: None, commits }).await);
+    assert_eq!(view.fetch().await, Ok(root[0].clone()));
+    assert_eq!(remote.tip("main"), Some(root[0].clone()));
 }
 
 async fn a_branch_that_must_be_new_is_not_overwritten(remote: &dyn Remote) {

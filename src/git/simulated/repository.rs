@@ -144,10 +144,11 @@ impl SimulatedRepository {
     }
 
     fn rival_pushes(&self, call: &Call) {
-        let branch = match (call, &self.view.revision) {
-            (Call::Publish(branch) | Call::FetchBranch(branch), _) | (_, Revision::Branch(branch)) => branch,
-            // A tag or a commit has no rivals.
-            _ => return,
+        // A tag or a commit has no rivals.
+        let ((Call::Publish(branch) | Call::FetchBranch(branch), _) | (_, Revision::Branch(branch))) =
+            (call, &self.view.revision)
+        else {
+            return;
         };
         let rival = self.person("rival");
         let count = self.log(branch).len();

@@ -58,8 +58,8 @@ pub(crate) trait Remote: Send + Sync {
     fn stop(&self) -> &'static str;
     /// It answers again.
     fn resume(&self);
-    /// A rival pushes a commit to `branch` after Serin has looked where it is and before its push is done.
-    /// `None`: cannot be arranged here. Else the id, known now or when it has happened.
+    /// Arranges that a rival pushes a commit to `branch` after Serin has looked where it is and before its next
+    /// push is done. `false`: cannot happen here.
     fn push_in_between(&self, branch: &str) -> bool;
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod git_clone;
 pub(crate) mod git_remotes;
 pub(crate) mod git_server;
 pub(crate) mod kubelet;
+pub(crate) mod middleman;
 pub(crate) mod process;
 
 use std::time::Duration;
