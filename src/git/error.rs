@@ -7,7 +7,7 @@
 use git2::{ErrorClass, ErrorCode};
 
 use super::RepositoryError;
-use super::transport::Address;
+use super::address::Address;
 
 /// Why a call on git data failed, before it is known what to do about it.
 #[derive(Debug)]

@@ -5,8 +5,8 @@
 //! thresholds, and without the git command, which a container need not have.
 
 use std::fs;
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use git2::Repository;
 
@@ -31,8 +31,12 @@ pub(super) fn tidy(mirror: &Repository) -> io::Result<()> {
     for folder in 0..=u8::MAX {
         old.extend(files_in(objects.join(format!("{folder:02x}")))?);
     }
-    let new = write_pack(mirror)?;
-    // The new pack has the name of an old one if that held exactly the same objects.
+    let new =
+        write_pack(mirror, &objects.join("pack")).map_err(|error| io::Error::other(error.message().to_owned()))?;
+    if !objects.join("pack").join(&new).with_extension("pack").exists() {
+        return Err(io::Error::other("the new pack is not where it was written"));
+    }
+    // An old pack that held exactly the same objects is the new one.
     for file in old.into_iter().filter(|file| file.file_stem() != Some(new.as_ref())) {
         fs::remove_file(file)?;
     }
@@ -40,33 +44,21 @@ pub(super) fn tidy(mirror: &Repository) -> io::Result<()> {
 }
 
 /// Writes everything that the refs reach into one pack and returns its name without the ending.
-fn write_pack(mirror: &Repository) -> io::Result<String> {
-    let packed = || -> Result<Result<String, io::Error>, git2::Error> {
-        let mut walk = mirror.revwalk()?;
-        for reference in mirror.references()? {
-            if let Some(tip) = reference?.target() {
-                walk.push(tip)?;
-            }
+fn write_pack(mirror: &Repository, folder: &Path) -> Result<String, git2::Error> {
+    let mut walk = mirror.revwalk()?;
+    for reference in mirror.references()? {
+        if let Some(tip) = reference?.target() {
+            walk.push(tip)?;
         }
-        let mut pack = mirror.packbuilder()?;
-        pack.insert_walk(&mut walk)?;
-        let odb = mirror.odb()?;
-        let mut writer = odb.packwriter()?;
-        let mut written = Ok(());
-        pack.foreach(|bytes| {
-            if written.is_ok() {
-                written = writer.write_all(bytes);
-            }
-            written.is_ok()
-        })?;
-        if let Err(error) = written {
-            return Ok(Err(error));
-        }
-        writer.commit()?;
-        Ok(Ok(format!("pack-{}", pack.name()?.unwrap_or_default())))
-    };
-    packed().map_err(|error| io::Error::other(error.message().to_owned()))?
+    }
+    let mut pack = mirror.packbuilder()?;
+    pack.insert_walk(&mut walk)?;
+    pack.write(folder, READ_ONLY)?;
+    Ok(format!("pack-{}", pack.name()?.unwrap_or_default()))
 }
+
+/// As git's own packs.
+const READ_ONLY: u32 = 0o444;
 
 fn files_in(folder: PathBuf) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(folder) {

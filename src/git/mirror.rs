@@ -12,9 +12,8 @@
 //! * the file `<folder>.lock` beside it is held for as long as the mirror is open.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, TryLockError};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -22,20 +21,22 @@ use std::thread;
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
-use git2::{Oid, RepositoryInitOptions};
+use git2::Oid;
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
+use super::address::{Address, Credentials, Place};
 use super::error::{self, Failure};
+use super::folder::{self, Folder};
 use super::snapshot::{self, ReadFailure};
-use super::transport::{self, Address, Advertised, Credentials, NetworkLimits, Place, Stop};
+use super::transport::{self, Advertised, NetworkLimits, Stop};
 use super::{
     Publication, PublishOutcome, Repository, RepositoryError, Revision, Snapshot, housekeeping, local, publish, watch,
 };
 use crate::ids::{BlobId, BranchName, CommitSha, TreePath};
 
-/// What a mirror is of, and where it lies.
-#[derive(Clone, Debug)]
+/// What a mirror is of, and where it lies. `Debug` leaves the URL out: it may hold a password.
+#[derive(Clone)]
 pub struct MirrorSettings {
     /// `https`, `http`, `git` or `file` URL, or a path. User name and password may be in it.
     pub url: String,
@@ -45,6 +46,13 @@ pub struct MirrorSettings {
     pub folder: PathBuf,
     /// These win over those in the URL.
     pub credentials: Option<Credentials>,
+}
+
+impl fmt::Debug for MirrorSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("MirrorSettings");
+        shown.field("revision", &self.revision).field("folder", &self.folder).finish_non_exhaustive()
+    }
 }
 
 /// A [`Repository`] that is a mirror of a real one. Needs a tokio runtime.
@@ -62,9 +70,7 @@ impl Mirror {
         let MirrorSettings { url, revision, folder, credentials } = settings;
         let limits = transport::limit_network(NetworkLimits::default());
         let address = Address::parse(&url, credentials)?;
-        let failed = |error: &io::Error| error::mirror_error(&address, &format!("{}: {error}", folder.display()));
-        let folder = std::path::absolute(&folder).map_err(|error| failed(&error))?;
-        let lock = take_lock(&folder, &address)?;
+        let folder = Folder::take(&folder, &address)?;
         let inner = Inner {
             address,
             revision,
@@ -73,7 +79,6 @@ impl Mirror {
             turn: Arc::default(),
             incomplete: AtomicBool::new(false),
             branches: Mutex::default(),
-            _lock: lock,
         };
         inner.open_or_make().map_err(|failure| failure.into_error(&inner.address))?;
         // Nobody has been told anything yet that a new mirror would have to know.
@@ -119,7 +124,7 @@ impl Mirror {
     {
         let (inner, first_work) = (self.inner.clone(), work.clone());
         let first = spawn_blocking(move || {
-            let mirror = git2::Repository::open_bare(&inner.folder)?;
+            let mirror = git2::Repository::open_bare(inner.folder.path())?;
             match first_work(&mirror) {
                 // A commit that a sound mirror does not know is the caller's affair.
                 Err(ReadFailure::UnknownCommit) if !inner.is_whole(&mirror) => {
@@ -228,7 +233,7 @@ impl Repository for Mirror {
 struct Inner {
     address: Address,
     revision: Revision,
-    folder: PathBuf,
+    folder: Folder,
     limits: NetworkLimits,
     /// Held by whoever changes the mirror.
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -236,56 +241,20 @@ struct Inner {
     incomplete: AtomicBool,
     /// Branches beside the followed revision that somebody asked for: a new mirror needs them too.
     branches: Mutex<BTreeSet<BranchName>>,
-    _lock: File,
 }
 
 impl Inner {
     /// Opens the mirror, or makes an empty one where there is none or what is there is damaged.
     fn open_or_make(&self) -> Result<git2::Repository, Failure> {
-        let marker = self.folder.join(MARKER);
-        let marked = fs::read_to_string(&marker).ok();
-        if marked.as_deref().map(str::trim_end) == Some(self.address.display())
-            && let Ok(mirror) = git2::Repository::open_bare(&self.folder)
-            && is_sound(&mirror)
-        {
-            return Ok(mirror);
+        match self.folder.open(&self.address)? {
+            Some(mirror) => Ok(mirror),
+            None => self.make(),
         }
-        let empty =
-            fs::read_dir(&self.folder).map_or_else(|e| e.kind() == io::ErrorKind::NotFound, |mut d| d.next().is_none());
-        if marked.is_none() && !empty {
-            return Err(Failure::Known(error::mirror_error(
-                &self.address,
-                &format!(
-                    "the folder {} holds something that is not a mirror; it was not touched",
-                    self.folder.display()
-                ),
-            )));
-        }
-        self.make()
     }
 
-    /// Replaces whatever is in the mirror's folder, which must be ours, by an empty mirror.
     fn make(&self) -> Result<git2::Repository, Failure> {
-        let made = || -> io::Result<()> {
-            fs::create_dir_all(&self.folder)?;
-            // Emptied, not removed: the folder may be a mount point. The marker goes last and comes first, so
-            // that a crash in between leaves a folder that is still known to be ours.
-            for entry in fs::read_dir(&self.folder)? {
-                let entry = entry?;
-                if entry.file_name() != MARKER {
-                    let path = entry.path();
-                    if entry.file_type()?.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
-                }
-            }
-            fs::write(self.folder.join(MARKER), format!("{}\n", self.address.display()))
-        };
-        made().map_err(|error| {
-            Failure::Known(error::mirror_error(&self.address, &format!("{}: {error}", self.folder.display())))
-        })?;
         self.incomplete.store(true, Ordering::Release);
-        let mut options = RepositoryInitOptions::new();
-        options.bare(true).external_template(false).initial_head("main");
-        git2::Repository::init_opts(&self.folder, &options).map_err(Failure::Mirror)
+        self.folder.make(&self.address)
     }
 
     /// Opens the mirror with all that callers have been told about in it.
@@ -319,7 +288,7 @@ impl Inner {
     }
 
     fn is_whole(&self, mirror: &git2::Repository) -> bool {
-        !self.incomplete.load(Ordering::Acquire) && is_sound(mirror)
+        !self.incomplete.load(Ordering::Acquire) && folder::is_sound(mirror)
     }
 
     /// Runs `work` on the mirror; where it meets damage, once more on a new one.
@@ -457,19 +426,6 @@ async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stati
     result.await.map_err(|_| "the call panicked".to_owned())
 }
 
-/// Names the folder as ours and says of what it is a mirror.
-const MARKER: &str = "serin-mirror";
-
-/// Whether the mirror's own refs lead to commits with trees. Cheap: one look-up each.
-fn is_sound(mirror: &git2::Repository) -> bool {
-    let whole = |found: &git2::Reference<'_>| {
-        found.target().is_some_and(|id| mirror.find_commit(id).and_then(|commit| commit.tree()).is_ok())
-    };
-    let refs =
-        mirror.references_glob("refs/serin/*").map(|mut found| found.all(|found| found.is_ok_and(|r| whole(&r))));
-    mirror.find_reference("HEAD").is_ok() && refs.is_ok_and(|sound| sound)
-}
-
 fn local_tip(mirror: &git2::Repository, name: &str) -> Option<Oid> {
     mirror.find_reference(name).ok()?.target()
 }
@@ -499,27 +455,4 @@ fn one_component(name: &str) -> String {
 
 fn sha(id: Oid) -> CommitSha {
     CommitSha::new(id.to_string())
-}
-
-/// Locks the file beside the folder, for as long as the returned file is open. The system lets go of it when
-/// the process ends, however it ends.
-fn take_lock(folder: &Path, address: &Address) -> Result<File, RepositoryError> {
-    let failed = |path: &Path, error: &io::Error| error::mirror_error(address, &format!("{}: {error}", path.display()));
-    let name = folder.file_name().unwrap_or(folder.as_os_str());
-    let mut lock_name = name.to_owned();
-    lock_name.push(".lock");
-    let path = folder.with_file_name(lock_name);
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(|error| failed(parent, &error))?;
-    }
-    let file = File::options().create(true).truncate(false).write(true).open(&path);
-    let file = file.map_err(|error| failed(&path, &error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(error::mirror_error(
-            address,
-            &format!("the folder {} is in use by another source or another Serin", folder.display()),
-        )),
-        Err(TryLockError::Error(error)) => Err(failed(&path, &error)),
-    }
 }

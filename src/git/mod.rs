@@ -1,18 +1,23 @@
 //! The repository as the rest of Serin sees it: a snapshot in, commits out.
 //!
-//! [`mirror`](self::mirror) is a real one (the only module that names git2), [`simulated`] one in this
-//! process; one contract suite (`tests/it/repository_contract.rs`) holds both to the same behaviour.
+//! [`mirror`] is a real one, [`simulated`] one in this process; one contract suite
+//! (`tests/it/repository_contract.rs`) holds both to the same behaviour. Nothing outside this module names git2.
 
+mod address;
 mod commit;
 mod error;
+mod folder;
 mod housekeeping;
 mod local;
 pub mod mirror;
 mod publish;
 pub mod simulated;
 mod snapshot;
-pub mod transport;
+mod transport;
 mod watch;
+
+pub use address::Credentials;
+pub use transport::{NetworkLimits, limit_network};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

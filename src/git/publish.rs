@@ -8,8 +8,9 @@
 
 use git2::{Oid, Repository};
 
+use super::address::{Address, Place};
 use super::error::{self, Failure};
-use super::transport::{self, Address, Answer, Place, Stop};
+use super::transport::{self, Answer, Stop};
 use super::{NewCommit, PublishOutcome, RepositoryError, commit, local};
 use crate::ids::CommitSha;
 

@@ -1,0 +1,116 @@
+//! The mirror's folder on disk: whose it is, whether what is in it is sound, and making it anew.
+//!
+//! Invariant: a folder that is not empty and not marked as a mirror is never touched. Two mirrors cannot share
+//! a folder: a lock file beside it is held for as long as one is open, and the system lets go of it however
+//! the process ends.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use git2::{Repository, RepositoryInitOptions};
+
+use super::RepositoryError;
+use super::address::Address;
+use super::error::{self, Failure};
+
+/// A folder that is ours as long as this lives.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Folder {
+    /// Takes the folder, whether it is there already or not. Errors: somebody else has it, or no lock file can
+    /// be made beside it.
+    pub(super) fn take(path: &Path, address: &Address) -> Result<Self, RepositoryError> {
+        let failed = |path: &Path, error: &io::Error| at_path(address, path, error);
+        let path = std::path::absolute(path).map_err(|error| failed(path, &error))?;
+        let mut name = path.file_name().unwrap_or(path.as_os_str()).to_owned();
+        name.push(".lock");
+        let beside = path.with_file_name(name);
+        if let Some(parent) = beside.parent() {
+            fs::create_dir_all(parent).map_err(|error| failed(parent, &error))?;
+        }
+        let file = File::options().create(true).truncate(false).write(true).open(&beside);
+        let file = file.map_err(|error| failed(&beside, &error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { path, _lock: file }),
+            Err(TryLockError::WouldBlock) => Err(error::mirror_error(
+                address,
+                &format!("the folder {} is in use by another source or another Serin", path.display()),
+            )),
+            Err(TryLockError::Error(error)) => Err(failed(&beside, &error)),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The sound mirror of `address` that is here. `None`: one has to be made, because there is none, it is of
+    /// another address, or it is damaged.
+    pub(super) fn open(&self, address: &Address) -> Result<Option<Repository>, Failure> {
+        let marker = fs::read_to_string(self.path.join(MARKER)).ok();
+        if let Some(marker) = marker {
+            if marker.trim_end() != address.display() {
+                return Ok(None);
+            }
+            return Ok(Repository::open_bare(&self.path).ok().filter(is_sound));
+        }
+        match fs::read_dir(&self.path).map(Iterator::count) {
+            Ok(0) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failure::Known(at_path(address, &self.path, &error))),
+            Ok(_) => Err(Failure::Known(error::mirror_error(
+                address,
+                &format!("the folder {} holds something that is not a mirror; it was not touched", self.path.display()),
+            ))),
+        }
+    }
+
+    /// Replaces whatever is here by an empty mirror. Only after [`open`](Self::open) has said `None`, or the
+    /// mirror that it returned turned out to be damaged.
+    pub(super) fn make(&self, address: &Address) -> Result<Repository, Failure> {
+        self.empty(address).map_err(|error| Failure::Known(at_path(address, &self.path, &error)))?;
+        let mut options = RepositoryInitOptions::new();
+        options.bare(true).external_template(false).initial_head("main");
+        Repository::init_opts(&self.path, &options).map_err(Failure::Mirror)
+    }
+
+    /// Emptied, not removed: the folder may be a mount point. The marker is there before anything else and stays
+    /// to the last, so a crash in between leaves a folder that is known to be ours.
+    fn empty(&self, address: &Address) -> io::Result<()> {
+        fs::create_dir_all(&self.path)?;
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            if entry.file_name() == MARKER {
+                continue;
+            }
+            if entry.file_type()?.is_dir() {
+                fs::remove_dir_all(entry.path())?;
+            } else {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        fs::write(self.path.join(MARKER), format!("{}\n", address.display()))
+    }
+}
+
+/// Whether the mirror's own refs lead to commits with trees. Cheap: one look-up each.
+pub(super) fn is_sound(mirror: &Repository) -> bool {
+    let whole = |found: &git2::Reference<'_>| {
+        found.target().is_some_and(|id| mirror.find_commit(id).and_then(|commit| commit.tree()).is_ok())
+    };
+    let refs = mirror.references_glob("refs/serin/*");
+    let refs_are_whole = refs.is_ok_and(|mut refs| refs.all(|found| found.is_ok_and(|found| whole(&found))));
+    refs_are_whole && mirror.find_reference("HEAD").is_ok()
+}
+
+/// Names the folder as ours and says of what it is a mirror.
+const MARKER: &str = "serin-mirror";
+
+fn at_path(address: &Address, path: &Path, error: &io::Error) -> RepositoryError {
+    error::mirror_error(address, &format!("{}: {error}", path.display()))
+}
