@@ -3,6 +3,8 @@
 //! The intended value is computed here a second time, on plain JSON, and the golden diffs show the rest: which
 //! lines change, and that no other line does.
 
+#![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -10,7 +12,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use serin::ids::{AgentKey, RolloutId, TreePath};
+use serin::object::ObjectKey;
 use serin::rollout::decision::{Decision, Outcome, RollbackReason};
+use serin::writeback::edit::{Change, Target, edit};
 use serin::writeback::plan::{Planned, plan};
 use similar::{ChangeTag, TextDiff};
 
@@ -211,4 +215,55 @@ fn diff(before: &str, after: &str) -> String {
         }
     }
     text
+}
+
+/// Sets and removes everything everywhere. The verification after an edit is a net: an edit that falls into it
+/// was planned wrongly, even though nothing bad came of it.
+#[test]
+fn no_edit_of_any_place_needs_the_net() {
+    let key = ObjectKey::agent(&AgentKey::new("production", "support-agent"));
+    let target = Target { key: &key, default_namespace: DEFAULT_NAMESPACE };
+    let values =
+        [json!("1.10"), json!({"a": {"b": [1, "x"]}}), json!(7), json!([{"name": "a", "b": {}}, "c"]), json!({})];
+    let (mut edits, mut blocked) = (0, 0);
+    let mut failures = String::new();
+    for (name, text) in corpus().into_iter().filter(|(name, _)| !name.starts_with("blocked-")) {
+        let object = agent(&mut documents(&text).unwrap()).cloned().unwrap();
+        let file = TreePath::new(name.as_str());
+        let mut paths = Vec::new();
+        map_paths(&object, &mut Vec::new(), &mut paths);
+        for (i, path) in paths.iter().enumerate() {
+            // Two values for each path in turn: all of them everywhere would take minutes and find the same.
+            let values = [&values[i % values.len()], &values[(i + 2) % values.len()]];
+            let changes = values.map(|value| Change::Set { path: path.clone(), value: value.clone() });
+            for change in changes.into_iter().chain([Change::Remove { path: path.clone() }]) {
+                let outcome = edit(&file, text.as_bytes(), target, std::slice::from_ref(&change), &[]);
+                edits += 1;
+                let Err(why) = outcome else { continue };
+                blocked += 1;
+                if why.why.ends_with("so it was not made") {
+                    let _ = writeln!(failures, "{why}\n  {change:?}");
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+    assert!(edits > 2_000 && blocked * 20 < edits, "{blocked} of {edits} were blocked");
+}
+
+/// Every path of map keys in an object but those that name it, and one new key in each map.
+fn map_paths(value: &Value, at: &mut Vec<String>, paths: &mut Vec<Vec<String>>) {
+    let Value::Object(map) = value else { return };
+    for (key, value) in map {
+        at.push(key.clone());
+        if !matches!(at.join("/").as_str(), "apiVersion" | "kind" | "metadata" | "metadata/name" | "metadata/namespace")
+        {
+            paths.push(at.clone());
+        }
+        map_paths(value, at, paths);
+        at.pop();
+    }
+    at.push("added".to_owned());
+    paths.push(at.clone());
+    at.pop();
 }

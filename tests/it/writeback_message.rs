@@ -1,5 +1,7 @@
 //! Commit messages through git itself: what it takes for trailers is what Serin wrote as such.
 
+#![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
+
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 

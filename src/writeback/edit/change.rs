@@ -57,7 +57,7 @@ impl<'a> Editor<'a> {
 
     /// Refuses to work inside something that is used again elsewhere by an alias.
     pub(super) fn check_anchor(&self, node: &Node) -> Result<(), Halt> {
-        let Some(anchor) = node.anchor.as_deref() else { return Ok(()) };
+        let Some(anchor) = node.anchor.as_ref().map(|anchor| anchor.name.as_str()) else { return Ok(()) };
         match self.alias_outside(anchor, node.start, node.start) {
             Some(line) => Err(Halt::new(
                 node.start,
@@ -253,7 +253,8 @@ impl<'a> Editor<'a> {
             let line_column = lines::column(self.text, entry.start);
             let column = line_column + if new.is_array() { self.style.list_indent } else { self.style.step.len() };
             if node.end > node.start {
-                self.splices.push(Splice { start: entry.colon, end: node.end, text: String::new() });
+                let start = node.place_behind(entry.colon);
+                self.splices.push(Splice { start, end: node.end, text: String::new() });
             }
             let lines = indent_first(self.style.block(new, column), column);
             self.insert_lines(lines::line_end(self.text, entry.end()), lines);
@@ -277,7 +278,7 @@ impl<'a> Editor<'a> {
                         let lines = indent_first(self.style.block(new, column), column);
                         self.insert_lines(start, lines);
                     } else {
-                        self.insert(entry.colon, format!(" {}", self.style.flow(new, false)));
+                        self.insert(node.place_behind(entry.colon), format!(" {}", self.style.flow(new, false)));
                     }
                 }
                 Holder::BlockEntry(_) | Holder::Place => {

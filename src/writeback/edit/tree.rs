@@ -29,8 +29,16 @@ pub(super) struct Node {
     /// One behind the last byte of content: no trailing blanks, comments or line breaks.
     pub(super) end: usize,
     /// Its anchor (`&name`).
-    pub(super) anchor: Option<String>,
+    pub(super) anchor: Option<Anchor>,
     pub(super) kind: NodeKind,
+}
+
+/// `&name` before a value.
+#[derive(Debug)]
+pub(super) struct Anchor {
+    pub(super) name: String,
+    /// One behind its last byte.
+    pub(super) end: usize,
 }
 
 #[derive(Debug)]
@@ -95,9 +103,14 @@ impl Element for Item {
 }
 
 impl Node {
+    /// Where a new value goes, given where the colon before it ends: behind its anchor, if it has one.
+    pub(super) fn place_behind(&self, colon: usize) -> usize {
+        self.anchor.as_ref().map_or(colon, |anchor| anchor.end)
+    }
+
     /// The anchors of this node and of everything in it.
     pub(super) fn anchors(&self) -> Vec<&str> {
-        let mut anchors: Vec<&str> = self.anchor.as_deref().into_iter().collect();
+        let mut anchors: Vec<&str> = self.anchor.iter().map(|anchor| anchor.name.as_str()).collect();
         match &self.kind {
             NodeKind::Scalar | NodeKind::Alias | NodeKind::Tagged => {}
             NodeKind::Map { entries, .. } => anchors.extend(entries.iter().flat_map(|entry| entry.value.anchors())),
@@ -197,6 +210,11 @@ impl Reader<'_> {
             let colon = if self.text[colon..].starts_with(':') { colon + 1 } else { key_end };
             let mut value = value.unwrap_or(Node { start: colon, end: colon, anchor: None, kind: NodeKind::Scalar });
             value.anchor = self.anchor(colon, value.start);
+            if value.start == value.end {
+                // A value that is not there: its place is behind the colon, not behind a comment.
+                value.start = value.anchor.as_ref().map_or(colon, |anchor| anchor.end);
+                value.end = value.start;
+            }
             let key = key.as_ref().and_then(YamlNode::as_scalar).map(yaml_edit::Scalar::as_string);
             entries.push(Entry { start, key, colon, value });
         }
@@ -233,9 +251,10 @@ impl Reader<'_> {
     }
 
     /// The anchor that stands between a colon or dash and the value.
-    fn anchor(&self, from: usize, to: usize) -> Option<String> {
+    fn anchor(&self, from: usize, to: usize) -> Option<Anchor> {
         let at = lines::skip_blank(self.text, from, to);
         let name = self.text.get(at..to)?.strip_prefix('&')?;
-        Some(name.split(char::is_whitespace).next().unwrap_or_default().to_owned())
+        let name = name.split(char::is_whitespace).next().unwrap_or_default();
+        Some(Anchor { name: name.to_owned(), end: at + 1 + name.len() })
     }
 }

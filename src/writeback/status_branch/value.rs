@@ -9,7 +9,8 @@ use crate::ids::{AgentKey, CommitSha, Digest, RolloutId, Weight};
 pub struct AgentStatus {
     /// The agent.
     pub agent: AgentKey,
-    /// The commit of the config branch that this is about; `None` for an object that did not come from git.
+    /// The commit of the config branch that this is about; `None` for an object that did not come from git. The
+    /// one that changed the agent's manifest last: the branch's tip would change every status with every commit.
     pub config_commit: Option<CommitSha>,
     /// What goes on, in words: `idle`, `stepping`, `promoting`.
     pub phase: String,
@@ -29,7 +30,7 @@ pub struct AgentStatus {
     pub started_at: Option<Timestamp>,
     /// When its present step was entered.
     pub step_started_at: Option<Timestamp>,
-    /// What it waits for, in words.
+    /// What it waits for, in words; until when rather than how long, so that it stays the same while waiting.
     pub waiting_for: Option<String>,
     /// The conditions of the agent's status.
     pub conditions: Vec<ConditionStatus>,
