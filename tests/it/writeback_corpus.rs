@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use serin::ids::{AgentKey, RolloutId, TreePath};
 use serin::object::ObjectKey;
 use serin::rollout::decision::{Decision, Outcome, RollbackReason};
-use serin::writeback::edit::{Change, Target, edit};
+use serin::writeback::edit::{Change, Target, open};
 use serin::writeback::plan::{Planned, plan};
 use similar::{ChangeTag, TextDiff};
 
@@ -230,6 +230,7 @@ fn no_edit_of_any_place_needs_the_net() {
     for (name, text) in corpus().into_iter().filter(|(name, _)| !name.starts_with("blocked-")) {
         let object = agent(&mut documents(&text).unwrap()).cloned().unwrap();
         let file = TreePath::new(name.as_str());
+        let manifest = open(&file, text.as_bytes(), target).unwrap();
         let mut paths = Vec::new();
         map_paths(&object, &mut Vec::new(), &mut paths);
         for (i, path) in paths.iter().enumerate() {
@@ -237,7 +238,7 @@ fn no_edit_of_any_place_needs_the_net() {
             let values = [&values[i % values.len()], &values[(i + 2) % values.len()]];
             let changes = values.map(|value| Change::Set { path: path.clone(), value: value.clone() });
             for change in changes.into_iter().chain([Change::Remove { path: path.clone() }]) {
-                let outcome = edit(&file, text.as_bytes(), target, std::slice::from_ref(&change), &[]);
+                let outcome = manifest.edit(std::slice::from_ref(&change), &[]);
                 edits += 1;
                 let Err(why) = outcome else { continue };
                 blocked += 1;

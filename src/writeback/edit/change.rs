@@ -371,7 +371,8 @@ impl<'a> Editor<'a> {
 
     /// Adds whole lines at the beginning of a line, or at the end of the text.
     fn insert_lines(&mut self, at: usize, lines: Vec<String>) {
-        let newline = self.style.newline;
+        // In a file with both kinds of line breaks, new lines end as their neighbour does.
+        let newline = lines::newline_before(self.text, at).unwrap_or(self.style.newline);
         let lines = lines.join(newline);
         let is_behind_unfinished_line = at == self.text.len() && !self.text.ends_with('\n');
         let text = if is_behind_unfinished_line { format!("{newline}{lines}") } else { format!("{lines}{newline}") };

@@ -44,6 +44,13 @@ pub(super) fn line_number(text: &str, at: usize) -> u64 {
     1 + text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
+/// The line break that ends the line before `at`; `None` where there is none.
+pub(super) fn newline_before(text: &str, at: usize) -> Option<&'static str> {
+    let before = &text[..at];
+    let newline = if before.ends_with("\r\n") { "\r\n" } else { "\n" };
+    before.ends_with('\n').then_some(newline)
+}
+
 /// Whether nothing but spaces and tabs stands before `at` in its line.
 pub(super) fn is_first_in_line(text: &str, at: usize) -> bool {
     text[line_start(text, at)..at].chars().all(|c| c == ' ' || c == '\t')

@@ -6,7 +6,7 @@
 //! intended value is computed a second time on the parsed data, and the edited file is parsed again: where
 //! the two differ, nothing is returned.
 //!
-//! Invariant: [`edit`] returns a text whose documents differ from the old ones in exactly the
+//! Invariant: [`Manifest::edit`] returns a text whose documents differ from the old ones in exactly the
 //! changes asked for, or a [`Blocked`] with the line and a sentence, never something in between.
 
 mod change;
@@ -105,58 +105,88 @@ impl fmt::Display for Blocked {
     }
 }
 
-/// The data of the object in the file, as readers of Kubernetes manifests understand it.
+/// A file that was parsed, and one object found in it.
+#[derive(Clone, Debug)]
+pub struct Manifest<'a> {
+    file: &'a TreePath,
+    text: &'a str,
+    documents: Vec<Value>,
+    place: Place,
+}
+
+/// Parses a file and finds the object in it.
 ///
 /// # Errors
 /// The file cannot be parsed, or the object is not in it, or is in it twice.
-pub fn read(file: &TreePath, text: &[u8], target: Target<'_>) -> Result<Value, Blocked> {
-    let opened = open(file, text, target)?;
-    Ok(opened.object().clone())
+pub fn open<'a>(file: &'a TreePath, bytes: &'a [u8], target: Target<'_>) -> Result<Manifest<'a>, Blocked> {
+    let blocked = |line, why: String| Blocked { file: file.clone(), line, why };
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+        blocked(Some(lines::line_number(&before, before.len())), "the file is not valid UTF-8".to_owned())
+    })?;
+    let documents = data::parse(text).map_err(|error| blocked(error.line, error.why))?;
+    let mut places = Vec::new();
+    for (document, value) in documents.iter().enumerate() {
+        if target.is(value) {
+            places.push(Place { document, item: None });
+        }
+        let is_list = value.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
+        if let (true, Some(items)) = (is_list, value.get("items").and_then(Value::as_array)) {
+            let found = items.iter().enumerate().filter(|(_, value)| target.is(value));
+            places.extend(found.map(|(item, _)| Place { document, item: Some(item) }));
+        }
+    }
+    match places[..] {
+        [place] => Ok(Manifest { file, text, documents, place }),
+        [] => Err(blocked(None, format!("{} is not in this file", target.key))),
+        _ => Err(blocked(None, format!("{} is in this file {} times", target.key, places.len()))),
+    }
 }
 
-/// Makes `changes` in the object and returns the whole new text; the old one, where nothing differs.
-///
-/// `order` names keys in the order in which people write them: a key that is new in its map goes behind the
-/// nearest one before it in this list, or to the end of the map.
-///
-/// # Errors
-/// The edit cannot be made without touching more than it must, or there is no such object; then nothing
-/// is changed.
-pub fn edit(
-    file: &TreePath,
-    text: &[u8],
-    target: Target<'_>,
-    changes: &[Change],
-    order: &[&str],
-) -> Result<Vec<u8>, Blocked> {
-    let opened = open(file, text, target)?;
-    let mut wanted = opened.object().clone();
-    for change in changes {
-        change.apply(&mut wanted);
+impl Manifest<'_> {
+    /// The data of the object, as readers of Kubernetes manifests understand it.
+    pub fn object(&self) -> &Value {
+        self.place.find(&self.documents)
     }
-    if wanted == *opened.object() {
-        return Ok(text.to_vec());
-    }
-    let blocked = |halt: Halt| Blocked { file: file.clone(), line: Some(opened.line_at(halt.at)), why: halt.why };
 
-    let tree = tree::read(opened.text).map_err(blocked)?;
-    if tree.documents.len() != opened.documents.len() {
-        let why = "the documents of this file cannot be told apart reliably".to_owned();
-        return Err(Blocked { file: file.clone(), line: None, why });
-    }
-    let document = &tree.documents[opened.place.document];
-    let mut editor = Editor::new(opened.text, document, order);
-    let node = object_node(&mut editor, &document.root, &opened.place).map_err(blocked)?;
-    editor.change_object(node, opened.object(), &wanted).map_err(blocked)?;
-    let splices = editor.into_splices();
+    /// Makes `changes` in the object and returns the whole new text; the old one, where nothing differs.
+    ///
+    /// `order` names keys in the order in which people write them: a key that is new in its map goes behind
+    /// the nearest one before it in this list, or to the end of the map.
+    ///
+    /// # Errors
+    /// The edit cannot be made without touching more than it must; then nothing is changed.
+    pub fn edit(&self, changes: &[Change], order: &[&str]) -> Result<Vec<u8>, Blocked> {
+        let mut wanted = self.object().clone();
+        for change in changes {
+            change.apply(&mut wanted);
+        }
+        if wanted == *self.object() {
+            return Ok(self.text.as_bytes().to_vec());
+        }
+        let tree = tree::read(self.text).map_err(|halt| self.blocked(halt))?;
+        if tree.documents.len() != self.documents.len() {
+            return Err(self.blocked(Halt::new(0, "the documents of this file cannot be told apart reliably")));
+        }
+        let document = &tree.documents[self.place.document];
+        let mut editor = Editor::new(self.text, document, order);
+        let splices = object_node(&editor, &document.root, self.place)
+            .and_then(|node| editor.change_object(node, self.object(), &wanted))
+            .map_err(|halt| self.blocked(halt))
+            .map(|()| editor.into_splices())?;
 
-    let edited = lines::splice(opened.text, &splices);
-    let mut intended = opened.documents.clone();
-    *opened.place.find_mut(&mut intended) = wanted;
-    verify::documents(&edited, &intended)
-        .and_then(|()| verify::other_lines(opened.text, &edited, &splices))
-        .map_err(|why| Blocked { file: file.clone(), line: splices.first().map(|s| opened.line_at(s.start)), why })?;
-    Ok(edited.into_bytes())
+        let edited = lines::splice(self.text, &splices);
+        let mut intended = self.documents.clone();
+        *self.place.find_mut(&mut intended) = wanted;
+        verify::documents(&edited, &intended)
+            .and_then(|()| verify::other_lines(self.text, &edited, &splices))
+            .map_err(|why| self.blocked(Halt::new(splices.first().map_or(0, |splice| splice.start), why)))?;
+        Ok(edited.into_bytes())
+    }
+
+    fn blocked(&self, halt: Halt) -> Blocked {
+        Blocked { file: self.file.clone(), line: Some(lines::line_number(self.text, halt.at)), why: halt.why }
+    }
 }
 
 /// Why an edit stops: at which byte, and a sentence.
@@ -181,14 +211,14 @@ struct Place {
 }
 
 impl Place {
-    fn find<'a>(&self, documents: &'a [Value]) -> &'a Value {
+    fn find(self, documents: &[Value]) -> &Value {
         match self.item {
             None => &documents[self.document],
             Some(item) => &documents[self.document]["items"][item],
         }
     }
 
-    fn find_mut<'a>(&self, documents: &'a mut [Value]) -> &'a mut Value {
+    fn find_mut(self, documents: &mut [Value]) -> &mut Value {
         match self.item {
             None => &mut documents[self.document],
             Some(item) => &mut documents[self.document]["items"][item],
@@ -196,54 +226,8 @@ impl Place {
     }
 }
 
-/// A file that was parsed, and the object found in it.
-struct Opened<'a> {
-    text: &'a str,
-    documents: Vec<Value>,
-    place: Place,
-}
-
-impl Opened<'_> {
-    fn object(&self) -> &Value {
-        self.place.find(&self.documents)
-    }
-
-    fn line_at(&self, at: usize) -> u64 {
-        lines::line_number(self.text, at)
-    }
-}
-
-fn open<'a>(file: &TreePath, bytes: &'a [u8], target: Target<'_>) -> Result<Opened<'a>, Blocked> {
-    let blocked = |line, why: String| Blocked { file: file.clone(), line, why };
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-        blocked(Some(lines::line_number(&before, before.len())), "the file is not valid UTF-8".to_owned())
-    })?;
-    let documents = data::parse(text).map_err(|error| blocked(error.line, error.why))?;
-
-    let mut places = Vec::new();
-    for (document, value) in documents.iter().enumerate() {
-        if target.is(value) {
-            places.push(Place { document, item: None });
-        }
-        let is_list = value.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
-        if let (true, Some(items)) = (is_list, value.get("items").and_then(Value::as_array)) {
-            for (item, value) in items.iter().enumerate() {
-                if target.is(value) {
-                    places.push(Place { document, item: Some(item) });
-                }
-            }
-        }
-    }
-    match places[..] {
-        [place] => Ok(Opened { text, documents, place }),
-        [] => Err(blocked(None, format!("{} is not in this file", target.key))),
-        _ => Err(blocked(None, format!("{} is in this file {} times", target.key, places.len()))),
-    }
-}
-
 /// The node of the object below the root of its document.
-fn object_node<'a>(editor: &mut Editor<'_>, root: &'a Node, place: &Place) -> Result<&'a Node, Halt> {
+fn object_node<'n>(editor: &Editor<'_>, root: &'n Node, place: Place) -> Result<&'n Node, Halt> {
     let Some(item) = place.item else { return Ok(root) };
     editor.check_anchor(root)?;
     let unreadable = || Halt::new(root.start, "the items of this list cannot be told apart reliably");

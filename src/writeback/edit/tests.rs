@@ -27,7 +27,8 @@ fn run(text: &str, changes: &[Change]) -> Result<String, Blocked> {
     let key = key();
     let target = Target { key: &key, default_namespace: "production" };
     let file = TreePath::new("agent.yaml");
-    edit(&file, text.as_bytes(), target, changes, &[]).map(|bytes| String::from_utf8(bytes).unwrap())
+    let edited = open(&file, text.as_bytes(), target)?.edit(changes, &[])?;
+    Ok(String::from_utf8(edited).unwrap())
 }
 
 #[track_caller]
@@ -110,7 +111,8 @@ fn a_blocked_edit_says_file_and_line() {
 fn bytes_that_are_no_text_are_refused() {
     let key = key();
     let target = Target { key: &key, default_namespace: "production" };
-    let blocked = read(&TreePath::new("agent.yaml"), b"a: 1\nb: \xff\n", target).unwrap_err();
+    let file = TreePath::new("agent.yaml");
+    let blocked = open(&file, b"a: 1\nb: \xff\n", target).unwrap_err();
     assert_eq!(blocked.to_string(), "agent.yaml:2: the file is not valid UTF-8");
 }
 
@@ -129,4 +131,13 @@ fn the_net_catches_an_edit_that_says_something_else() {
         verify::other_lines("a: 1\nb: 2\nc: 3\n", "a: 1\nb: 3\n", &[splice]),
         Err("the edit would also change line 3, so it was not made".to_owned())
     );
+}
+
+#[test]
+fn new_lines_end_as_their_neighbours_do() {
+    let mixed = AGENT.replace("  name: support-agent\n", "  name: support-agent\r\n");
+    let changes = [Change::set(&["metadata", "labels"], json!({"a": "b"})), Change::set(&["spec", "more"], 1)];
+    let edited = run(&mixed, &changes).unwrap();
+    assert!(edited.contains("  name: support-agent\r\n  labels:\r\n    a: b\r\nspec:\n"), "{edited:?}");
+    assert!(edited.ends_with("  text: plain\n  more: 1\n"), "{edited:?}");
 }

@@ -64,12 +64,12 @@ const OVERRIDES: [(&str, &str); 3] =
 pub fn plan(decision: &Decision, file: &TreePath, text: &[u8], default_namespace: &str) -> Planned {
     let key = ObjectKey::agent(&decision.agent);
     let target = Target { key: &key, default_namespace };
-    let manifest = match edit::read(file, text, target) {
+    let manifest = match edit::open(file, text, target) {
         Ok(manifest) => manifest,
         Err(blocked) => return Planned::Blocked(blocked),
     };
-    match plan_changes(decision, &manifest) {
-        PlannedChanges::Changes(changes) => match edit::edit(file, text, target, &changes, &USUAL_ORDER) {
+    match plan_changes(decision, manifest.object()) {
+        PlannedChanges::Changes(changes) => match manifest.edit(&changes, &USUAL_ORDER) {
             Ok(contents) => Planned::Edit { path: file.clone(), contents },
             Err(blocked) => Planned::Blocked(blocked),
         },
