@@ -7,6 +7,15 @@ use serde_json::{Map, Number, Value};
 
 use super::Change;
 
+/// How deep values may be nested: readers descend by recursion, on the stack of a worker thread. As deep as a
+/// manifest may be to be loaded.
+const MAX_DEPTH: usize = 32;
+/// How many values a file may hold, with every alias written out. The reader's default is for one document, and
+/// a file of a repository may hold thousands.
+const MAX_NODES: usize = 2_000_000;
+/// How many values aliases may stand for: far above what people write, far below what hurts.
+const MAX_REPLAYED: usize = 100_000;
+
 /// Why a text is no stream of documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ParseError {
@@ -19,14 +28,17 @@ pub(super) struct ParseError {
 /// All documents of `text` that are not empty, in order.
 pub(super) fn parse(text: &str) -> Result<Vec<Value>, ParseError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    // Default budgets are for one document; a file of a repository may hold thousands.
     let options = serde_saphyr::options! {
         legacy_octal_numbers: true,
         with_snippet: false,
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_REPLAYED },
         budget: serde_saphyr::budget! {
-            max_documents: 100_000,
-            max_nodes: 5_000_000,
-            max_events: 10_000_000,
+            max_depth: MAX_DEPTH,
+            max_documents: MAX_NODES,
+            max_nodes: MAX_NODES,
+            max_events: 2 * MAX_NODES,
+            // Charts render the same anchors over and over; the limits above bound what they can do.
+            enforce_alias_anchor_ratio: false,
         },
     };
     match serde_saphyr::from_multiple_with_options::<Value>(text, options) {
@@ -95,9 +107,9 @@ fn as_map(value: &mut Value) -> &mut Map<String, Value> {
 fn make_whole(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
-            let whole = number.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 9_007_199_254_740_992.0);
-            if let Some(whole) = whole {
-                // Exact: below 2^53 in size and without a fraction.
+            // Both ends are exact floats, and every float between them is a whole number of the type.
+            const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+            if let Some(whole) = number.as_f64().filter(|n| n.fract() == 0.0 && (-LIMIT..LIMIT).contains(n)) {
                 *number = Number::from(whole as i64);
             }
         }

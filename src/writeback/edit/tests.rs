@@ -141,3 +141,22 @@ fn new_lines_end_as_their_neighbours_do() {
     assert!(edited.contains("  name: support-agent\r\n  labels:\r\n    a: b\r\nspec:\n"), "{edited:?}");
     assert!(edited.ends_with("  text: plain\n  more: 1\n"), "{edited:?}");
 }
+
+#[test]
+fn hostile_files_are_refused_and_not_suffered() {
+    let deep = format!("{AGENT}deep: {}{}\n", "[".repeat(5_000), "]".repeat(5_000));
+    assert!(run(&deep, &[]).unwrap_err().why.contains("cannot be parsed"));
+    let laughs: String =
+        (1..12).map(|i| format!("a{i}: &a{i} [{}]\n", vec![format!("*a{}", i - 1); 9].join(", "))).collect();
+    let laughs = format!("---\na0: &a0 [x, x, x, x, x, x, x, x, x]\n{laughs}");
+    assert!(run(&format!("{AGENT}{laughs}"), &[]).unwrap_err().why.contains("cannot be parsed"));
+}
+
+#[test]
+fn numbers_are_read_as_kubectl_reads_them() {
+    let documents =
+        data::parse("{a: 0777, b: 1e3, c: 1., d: 2.5, e: yes, f: 12:30:45, g: 2024-01-01, h: 0x1F}").unwrap();
+    let expected =
+        json!({"a": 511, "b": 1000, "c": 1, "d": 2.5, "e": true, "f": "12:30:45", "g": "2024-01-01", "h": 31});
+    assert_eq!(documents, [expected]);
+}
