@@ -165,7 +165,11 @@ impl Comparison {
         match wanted {
             Value::Null => true,
             Value::Array(items) => items.is_empty(),
-            Value::Object(map) => map.iter().all(|(name, value)| self.vanishes(value, &owners.field(name))),
+            // `pause: {}` and `trafficRouting: {}` say something, and a custom resource keeps them.
+            Value::Object(map) => {
+                (self.is_built_in || !map.is_empty())
+                    && map.iter().all(|(name, value)| self.vanishes(value, &owners.field(name)))
+            }
             // A built-in kind does not keep `""`, `false` or 0 in most fields. That we own the field tells
             // that we applied it and that nobody took it away since.
             Value::String(text) => text.is_empty() && self.is_built_in && owners.is_own(),
@@ -337,13 +341,12 @@ fn is_equal(wanted: &Value, live: &Value, shape: &Shape) -> bool {
     }
 }
 
-/// Whether a value is as good as absent.
+/// Whether a value inside an atomic list or map is as good as absent. An empty map is not: `pause: {}` is a whole step.
 fn is_hollow(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),
-        Value::Object(map) => map.is_empty(),
-        Value::String(_) | Value::Bool(_) | Value::Number(_) => false,
+        Value::Object(_) | Value::String(_) | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 

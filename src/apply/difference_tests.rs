@@ -219,9 +219,20 @@ fn a_quantity_of_a_custom_resource_is_text() {
 }
 
 #[test]
+fn an_empty_map_of_a_custom_resource_says_something() {
+    let routed = agent(json!({"rollout": {"trafficRouting": {}, "steps": [{"pause": {}}]}}));
+    let unrouted = agent(json!({"rollout": {"steps": [{"pause": {}}]}}));
+    assert_eq!(changes(&routed, &unrouted), ["spec.rollout.trafficRouting: - > {}"]);
+    assert_quiet(&routed, &routed);
+    let other = agent(json!({"rollout": {"trafficRouting": {}, "steps": [{}]}}));
+    assert_eq!(changes(&routed, &other).len(), 1);
+}
+
+#[test]
 fn empty_values_and_nulls_are_absent_and_whole_numbers_are_equal() {
-    let desired = agent(json!({"a": {}, "b": [], "c": null, "d": 1.0, "e": {"f": {}}}));
+    let desired = agent(json!({"b": [], "c": null, "d": 1.0}));
     assert_quiet(&desired, &agent(json!({"d": 1})));
+    assert_quiet(&pod(json!({"a": {}, "e": {"f": {}}})), &pod(json!({})));
 }
 
 #[test]

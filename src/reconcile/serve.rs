@@ -16,8 +16,8 @@ use crate::cluster::api_server::{
 };
 use crate::cluster::simulated::SimulatedCluster;
 use crate::git::mirror::{Mirror, MirrorSettings};
-use crate::git::transport::{Credentials, NetworkLimits, limit_network};
-use crate::git::{Repository, RepositoryError, Revision};
+use crate::git::{Credentials, NetworkLimits, Repository, RepositoryError, Revision, limit_network};
+
 use crate::ids::{SourceName, TreePath};
 use crate::manifest::{Namespaces, Rules, Schemas};
 use crate::object::Kind;

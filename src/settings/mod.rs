@@ -25,8 +25,8 @@ mod tests;
 
 pub use args::{ClusterArgs, LogArgs, RunArgs, TypedAs};
 pub use effective::{
-    ClusterAccess, ImageSettings, LogFormat, LogLevel, LogSettings, NamespaceRule, POLL_JITTER_PERCENT,
-    Settings, SourceSettings, StatusBranch,
+    ClusterAccess, ImageSettings, LogFormat, LogLevel, LogSettings, NamespaceRule, POLL_JITTER_PERCENT, Settings,
+    SourceSettings, StatusBranch,
 };
 pub use environment::Environment;
 pub use origin::{Origin, Setting};

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::git::{Author, Revision};
 use crate::ids::{BranchName, ClusterName, SourceName, TreePath};
+use crate::manifest::KindRule;
 use crate::settings::check::{
     Invalid, parse_at_least, parse_branch, parse_commit, parse_email, parse_folder, parse_kind_rule, parse_label,
     parse_source_name, parse_tag, parse_words,
 };
-use crate::manifest::KindRule;
 use crate::settings::effective::{NamespaceRule, SourceSettings, StatusBranch};
 use crate::settings::file::{FileSource, SourceFields, Text, Texts};
 use crate::settings::origin::{Origin, Setting, stronger};

@@ -114,7 +114,8 @@ impl Driver {
         let repository = SimulatedRepository::new("git", Revision::Branch(branch.clone()));
         let wish = Wish::first(&mut dice);
         let people = People::new(&repository, branch.clone(), &wish);
-        let weather = Weather { dice: Sequence::of_seed(dice.next_number()), severity: 0, crash: false, log: Vec::new() };
+        let weather =
+            Weather { dice: Sequence::of_seed(dice.next_number()), severity: 0, crash: false, log: Vec::new() };
         let weather = Arc::new(Mutex::new(weather));
         weather::over_cluster(&weather, &cluster);
         let core = core(&clock, &cluster, &repository, &branch, &weather);
@@ -255,7 +256,9 @@ impl Driver {
         }
         let tip = self.repository.tip(&self.branch)?;
         let Some(wanted) = manifest(&self.repository, &tip) else { return Some("the manifest is broken".into()) };
-        let Some(live) = self.cluster.live(&ObjectKey::agent(&agent())) else { return Some("the agent is gone".into()) };
+        let Some(live) = self.cluster.live(&ObjectKey::agent(&agent())) else {
+            return Some("the agent is gone".into());
+        };
         for field in ["promptPackRef", "rollout", "runtime"] {
             let of = |object: &serin::object::Object| object.at("/spec").and_then(|spec| spec.get(field)).cloned();
             if of(&wanted) != of(&live) {
@@ -266,9 +269,9 @@ impl Driver {
         let spec = AgentRuntime::read(&wanted).unwrap();
         let rollout = spec.rollout.as_ref().unwrap();
         let candidate = rollout.candidate.as_ref().and_then(|candidate| candidate.prompt_pack_ref.clone());
-        let candidate = candidate.and_then(|reference| reference.version).filter(|version| {
-            spec.prompt_pack_ref.version.as_deref() != Some(version.as_str())
-        });
+        let candidate = candidate
+            .and_then(|reference| reference.version)
+            .filter(|version| spec.prompt_pack_ref.version.as_deref() != Some(version.as_str()));
         let message = live.text("/status/rollout/message").unwrap_or_default().to_owned();
         let pods = self.cluster.pods();
         let serving = pods.iter().filter(|pod| pod.is_available).count() as u64;
@@ -286,7 +289,8 @@ impl Driver {
                     || (!is_good(&version) && !self.wish_is_automatic(&spec))
                     // A bad candidate that gets no pods at all is never found out.
                     || (!is_good(&version) && message.contains("setWeight 0"));
-                (!waits_for_people).then(|| format!("the candidate {version} is neither promoted nor rolled back: {message}"))
+                (!waits_for_people)
+                    .then(|| format!("the candidate {version} is neither promoted nor rolled back: {message}"))
             }
         }
     }
@@ -440,7 +444,9 @@ impl Driver {
     /// Counts how the decisions of this run went, from the commits.
     fn count(&mut self) {
         let log = self.repository.log(&self.branch);
-        let has = |outcome: &str| log.iter().filter(|c| c.message.contains(&format!("Rollout-Outcome: {outcome}"))).count() as u64;
+        let has = |outcome: &str| {
+            log.iter().filter(|c| c.message.contains(&format!("Rollout-Outcome: {outcome}"))).count() as u64
+        };
         self.totals.promoted = has(Outcome::Promoted.as_str());
         self.totals.rolled_back = has("rolled-back");
     }

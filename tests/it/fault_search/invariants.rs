@@ -149,7 +149,9 @@ impl Invariants {
         people: &People,
     ) -> Result<(), String> {
         for commit in repository.log(branch) {
-            self.said.entry(commit.sha.clone()).or_insert_with(|| manifest(repository, &commit.sha).map(|m| said(&m)).unwrap_or_default());
+            self.said
+                .entry(commit.sha.clone())
+                .or_insert_with(|| manifest(repository, &commit.sha).map(|m| said(&m)).unwrap_or_default());
         }
         let Some(live) = cluster.live(&ObjectKey::agent(&agent())) else { return Ok(()) };
         let live = said(&live);

@@ -50,7 +50,10 @@ fn no_fault_breaks_an_invariant() {
     });
     println!("{seeds} seeds: {totals:?}");
     // A search that no longer reaches what it looks for would pass for ever.
-    assert!(totals.promoted > seeds / 20 && totals.rolled_back > seeds / 20 && totals.crashes > seeds / 2, "{totals:?}");
+    assert!(
+        totals.promoted > seeds / 20 && totals.rolled_back > seeds / 20 && totals.crashes > seeds / 2,
+        "{totals:?}"
+    );
 }
 
 #[test]

@@ -97,8 +97,7 @@ pub(super) struct People {
 impl People {
     pub(super) fn new(repository: &SimulatedRepository, branch: BranchName, wish: &Wish) -> Self {
         let person = repository.person("A Person");
-        let mut people =
-            Self { person, branch, commits: Vec::new(), candidate_touches: 0, has_forced: false };
+        let mut people = Self { person, branch, commits: Vec::new(), candidate_touches: 0, has_forced: false };
         let mut files: BTreeMap<TreePath, Option<Vec<u8>>> = VERSIONS
             .iter()
             .map(|version| {
@@ -118,7 +117,9 @@ impl People {
 
     /// They read the branch, change one thing, and push. Says what.
     pub(super) fn act(&mut self, dice: &mut Sequence, repository: &SimulatedRepository, wish: &mut Wish) -> String {
-        let Some(mut now) = read_back(repository, &self.branch, wish) else { return "nothing: the file is gone".into() };
+        let Some(mut now) = read_back(repository, &self.branch, wish) else {
+            return "nothing: the file is gone".into();
+        };
         now.note += 1;
         let what = match dice.below(12) {
             0..5 => {
