@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::api::duration::render_duration;
 use crate::api::{Pause, RollbackMode, Step, names};
@@ -17,6 +17,9 @@ use crate::rollout::record::{Delivery, Ended, Flight, Heading, Promoted, Record,
 use crate::rollout::scene::{Scene, step_text, step_type, weight_at};
 use crate::rollout::verdict::Fact;
 use crate::rollout::world::{Origin, Publish};
+
+/// How far ahead of the clock a time may lie without the clock having been set back.
+const CLOCK_NOISE: SignedDuration = SignedDuration::from_secs(1);
 
 /// Where a rollout stands after everything observed was taken into account.
 pub(crate) struct Course {
@@ -57,7 +60,7 @@ pub(crate) enum Waiting {
     /// For pods of the candidate.
     CandidatePods { needed: u32 },
     /// As above, too long already, and nobody may roll back but a person.
-    CandidatePodsOverdue { needed: u32, deadline: jiff::SignedDuration },
+    CandidatePodsOverdue { needed: u32, deadline: SignedDuration },
     /// For pods of stable to go.
     StablePods { left: u32 },
     /// For a person.
@@ -211,8 +214,12 @@ fn cool_down(scene: &Scene<'_>, record: &mut Record) {
 
 /// No rollout is in flight: starts one, or says why not.
 fn idle(scene: &Scene<'_>, course: &mut Course) {
-    if course.record.cooldown_until.is_some_and(|until| until <= scene.now) {
-        course.record.cooldown_until = None;
+    if let Some(until) = course.record.cooldown_until {
+        // Neither a clock that was set back nor a cooldown that was shortened prolongs it beyond its length from now.
+        let longest = scene.rollout().map(|rollout| rollout.rollback.cooldown).unwrap_or_default();
+        let latest = scene.now.saturating_add(longest).unwrap_or(Timestamp::MAX);
+        course.record.cooldown_until =
+            (until > scene.now).then_some(until.min(latest)).filter(|until| *until > scene.now);
     }
     let Some(candidate) = &scene.candidate else { return };
     if candidate.digest == scene.stable.digest {
@@ -310,9 +317,17 @@ fn started_at(now: Timestamp, sequence: u64) -> Timestamp {
     Timestamp::from_nanosecond(nanos).unwrap_or(now)
 }
 
-/// Stands at a step from now on; the next pass looks what it waits for.
+/// Stands at a step from now on. The next pass looks whether it is done; what it will most likely wait for is said at
+/// once, so that the status is written once.
 fn enter(scene: &Scene<'_>, course: &mut Course, flight: Flight, progress: StepProgress) {
-    let at = AtStep { progress, weight: weight_at(scene.steps(), progress.step), waiting: None };
+    let weight = weight_at(scene.steps(), progress.step);
+    let needed = scene.split(&flight, weight).candidate;
+    let waiting = match scene.steps().get(progress.step) {
+        Some(_) if scene.candidate_available() < needed => Some(Waiting::CandidatePods { needed }),
+        Some(step) => completion(scene, &flight, step, progress, weight).err().and_then(|(waiting, _)| waiting),
+        None => None,
+    };
+    let at = AtStep { progress, weight, waiting };
     course.standing = if progress.step >= scene.steps().len() {
         Standing::AwaitingPromotion(at, None)
     } else {
@@ -320,6 +335,11 @@ fn enter(scene: &Scene<'_>, course: &mut Course, flight: Flight, progress: StepP
     };
     course.record.rollout = Some(flight);
     course.wake_at = Some(scene.now);
+}
+
+/// Times are written to the microsecond.
+fn to_micros(time: Timestamp) -> Timestamp {
+    Timestamp::from_microsecond(time.as_microsecond()).unwrap_or(time)
 }
 
 /// A rollout on its way through the steps.
@@ -340,7 +360,15 @@ fn step(scene: &Scene<'_>, course: &mut Course, mut flight: Flight) {
     }
     let progress = StepProgress::read(&scene.world.agent, flight.started_at)
         .unwrap_or(StepProgress { step: 0, entered_at: flight.started_at });
-    let progress = StepProgress { step: progress.step.min(scene.steps().len()), ..progress };
+    let progress = StepProgress {
+        step: progress.step.min(scene.steps().len()),
+        // A clock that was set back does not prolong a pause beyond its length from now.
+        entered_at: if elapsed(scene.now, progress.entered_at) > CLOCK_NOISE {
+            to_micros(scene.now)
+        } else {
+            progress.entered_at
+        },
+    };
     let weight = weight_at(scene.steps(), progress.step);
     let unsupported = scene.delivery().err();
     if let Some(why) = unsupported {
@@ -393,7 +421,7 @@ fn step(scene: &Scene<'_>, course: &mut Course, mut flight: Flight) {
                 took: elapsed(progress.entered_at, scene.now),
                 weight,
             });
-            let entered_at = Timestamp::from_microsecond(scene.now.as_microsecond()).unwrap_or(scene.now);
+            let entered_at = to_micros(scene.now);
             enter(scene, course, flight, StepProgress { step: progress.step + 1, entered_at });
         }
         Err((waiting, until)) => {

@@ -237,12 +237,10 @@ fn render(
 /// Applies a rendered object if it differs from what lives. Gives back why not, where the name is somebody else's.
 fn ensure(scene: &Scene<'_>, object: Object, workload: &mut Workload) -> Option<(Kind, String)> {
     let key = object.key();
-    let live = scene.world.live_at(&key);
-    if let Some(live) = live
-        && !live.is_controlled_by(&scene.uid)
-    {
+    if scene.is_foreign(&key) {
         return Some((key.kind.clone(), format!("a {key} is there that does not belong to this agent")));
     }
+    let live = scene.world.live_at(&key);
     if live.is_some_and(|live| live.is_terminating()) {
         return None;
     }

@@ -45,7 +45,11 @@ pub(crate) fn judge(
     if pods.has_exceeded_deadline {
         return Health::Exceeded;
     }
+    // A clock that was set back must not prolong the wait beyond one deadline from now.
+    let is_ahead = |since: Timestamp| since > now;
     let progress = match (progress, asked_at) {
+        (Some(known), _) if is_ahead(known.since) => Some(Progress { since: now, ..known }),
+        (None, Some(asked_at)) if is_ahead(asked_at) => Some(Progress { available: pods.available, since: now }),
         (Some(known), _) if pods.available > known.available => {
             Some(Progress { available: pods.available, since: now })
         }
@@ -62,8 +66,7 @@ pub(crate) fn judge(
     if elapsed(since, now) >= allowed {
         return Health::Exceeded;
     }
-    // A clock that was set back must not prolong the wait beyond one deadline from now.
-    let deadline = since.min(now).saturating_add(allowed).unwrap_or(Timestamp::MAX);
+    let deadline = since.saturating_add(allowed).unwrap_or(Timestamp::MAX);
     Health::Lacking { progress, deadline }
 }
 
@@ -129,6 +132,9 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_does_not_prolong_the_wait() {
         let health = judge(&pods(1, 0), Some(at(1_000)), None, DEADLINE, at(0));
-        assert_eq!(health, Health::Lacking { progress: None, deadline: at(100) });
+        let progress = Some(Progress { available: 0, since: at(0) });
+        assert_eq!(health, Health::Lacking { progress, deadline: at(100) });
+        let known = Some(Progress { available: 0, since: at(1_000) });
+        assert_eq!(judge(&pods(1, 0), None, known, DEADLINE, at(0)), Health::Lacking { progress, deadline: at(100) });
     }
 }

@@ -75,9 +75,16 @@ impl<'a> Scene<'a> {
         if other != self.key && self.world.live_at(&ObjectKey::agent(&other)).is_some() {
             return Some(format!("the name {deployment} belongs to the AgentRuntime {other}"));
         }
-        let live = self.world.live(&Kind::DEPLOYMENT, deployment)?;
-        (!live.is_controlled_by(&self.uid))
-            .then(|| format!("a Deployment {deployment} is there that does not belong to this agent"))
+        let key = ObjectKey::new(Kind::DEPLOYMENT, &self.key.namespace, deployment);
+        self.is_foreign(&key).then(|| format!("a Deployment {deployment} is there that does not belong to this agent"))
+    }
+
+    /// Whether something is under a name of the agent that is not the agent's.
+    pub(crate) fn is_foreign(&self, key: &ObjectKey) -> bool {
+        match self.world.live_at(key) {
+            Some(live) => !live.is_controlled_by(&self.uid),
+            None => self.world.taken.contains(key),
+        }
     }
 
     pub(crate) fn rollout(&self) -> Option<&Rollout> {

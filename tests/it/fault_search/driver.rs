@@ -168,13 +168,14 @@ impl Driver {
                 if dice.is_in_percent(20) { Delivery::Lost } else { Delivery::Arrives }
             }));
         }
-        self.say(format!("storm: {severity} % of calls, reads lag {lag} writes"));
-        for turn in 0..60 + self.dice.below(120) {
+        let busy = [1, 3, 8][pick(&mut self.dice, 3)];
+        self.say(format!("storm: {severity} % of calls, reads lag {lag} writes, people act {busy} % of the time"));
+        for turn in 0..50 + self.dice.below(100) {
             if self.broken.is_some() {
                 return;
             }
             match self.dice.below(100) {
-                0..8 => self.person_acts(),
+                roll if roll < busy => self.person_acts(),
                 8..10 => self.pods_fail(),
                 10..12 => self.cluster.recover_pods(&canary()),
                 12..13 => self.someone_edits(),
@@ -330,7 +331,7 @@ impl Driver {
     }
 
     fn clock_jumps(&mut self) {
-        let seconds = [-3_600, -30, 30, 900][pick(&mut self.dice, 4)];
+        let seconds = [-900, -30, 30, 900][pick(&mut self.dice, 4)];
         self.clock.advance(SignedDuration::from_secs(seconds));
         self.say(format!("the clock jumps by {seconds} s"));
     }
