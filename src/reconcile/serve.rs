@@ -11,8 +11,8 @@ use crate::api::crds;
 use crate::clock::{Clock, SystemClock};
 use crate::cluster::Cluster;
 use crate::cluster::api_server::{
-    ApiServer, ConnectError, Connection, LabelRule, ObserveRequests, RequestOutcome, Settings as ClusterSettings,
-    Watched,
+    ApiServer, ConnectError, Connection, LabelRule, Namespaces as WatchedNamespaces, ObserveRequests, RequestOutcome,
+    Settings as ClusterSettings, Watched,
 };
 use crate::cluster::simulated::SimulatedCluster;
 use crate::git::mirror::{Mirror, MirrorSettings};
@@ -84,13 +84,17 @@ impl Assembled {
         };
         let cluster = match &settings.cluster {
             ClusterAccess::Simulated => AnyCluster::Simulated(Arc::new(SimulatedCluster::new(Arc::clone(&clock)))),
-            ClusterAccess::Kubernetes { kubeconfig, context } => {
+            ClusterAccess::Kubernetes { kubeconfig, context, namespaces } => {
                 let connection = match (kubeconfig, context) {
                     (None, None) => Connection::Infer,
                     (path, context) => Connection::Kubeconfig { path: path.clone(), context: context.clone() },
                 };
                 let mut watch = ClusterSettings::watching(watched());
                 watch.observer = Some(Arc::new(CountRequests(metrics.clone())));
+                watch.namespaces = match namespaces {
+                    NamespaceRule::Any => WatchedNamespaces::All,
+                    NamespaceRule::Only(names) => WatchedNamespaces::These(names.clone()),
+                };
                 AnyCluster::ApiServer(Arc::new(ApiServer::connect(&connection, watch, Arc::clone(&clock)).await?))
             }
         };

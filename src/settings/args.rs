@@ -104,6 +104,11 @@ pub struct RunArgs {
     #[doc = "How a real cluster is reached."]
     pub cluster: ClusterArgs,
 
+    /// Namespace to watch and to roll out in, for credentials that may not look elsewhere; may be repeated
+    /// [default: all]
+    #[arg(long, value_name = "NAME", env = "SERIN_WATCH_NAMESPACE", value_delimiter = ',', help_heading = "Cluster")]
+    pub watch_namespace: Vec<String>,
+
     /// Use the simulated cluster inside this program: no Kubernetes is needed
     #[arg(
         long,

@@ -51,6 +51,8 @@ pub enum ClusterAccess {
         kubeconfig: Option<PathBuf>,
         /// The context in it; `None`: its current one.
         context: Option<String>,
+        /// The namespaces that are watched; agents elsewhere are not seen and not rolled out.
+        namespaces: NamespaceRule,
     },
 }
 

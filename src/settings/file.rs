@@ -23,6 +23,8 @@ pub(crate) struct FileSettings {
     pub(crate) context: Option<Text>,
     /// `kubernetes.kubeconfig`: a file, relative to this one; default as kubectl.
     pub(crate) kubeconfig: Option<Text>,
+    /// `kubernetes.namespaces`: namespaces to watch and to roll out in; default all.
+    pub(crate) watched_namespaces: Option<Texts>,
     /// `sources`: the repositories.
     pub(crate) sources: Vec<FileSource>,
     /// `defaults`: what a source that does not say otherwise gets.
@@ -137,7 +139,7 @@ impl Reader<'_> {
                 "workers",
             ],
         );
-        let mut kubernetes = self.section(&mut all, "kubernetes", &["context", "kubeconfig"]);
+        let mut kubernetes = self.section(&mut all, "kubernetes", &["context", "kubeconfig", "namespaces"]);
         let mut status = self.section(&mut all, "statusBranch", &["enabled", "name", "interval"]);
         let mut log = self.section(&mut all, "log", &["format", "level"]);
         let mut images = self.section(&mut all, "images", &["facade", "frameworks"]);
@@ -147,6 +149,7 @@ impl Reader<'_> {
             simulate: self.text(&mut all, "simulate"),
             context: self.text(&mut kubernetes, "context"),
             kubeconfig: self.text(&mut kubernetes, "kubeconfig"),
+            watched_namespaces: self.texts(&mut kubernetes, "namespaces"),
             sources: self.items(&mut all, "sources").into_iter().map(|node| self.source(node)).collect(),
             defaults: self.source_fields(&mut defaults),
             mirror_dir: self.text(&mut all, "mirrorDir"),

@@ -34,9 +34,9 @@ pub fn render_config(loaded: &Loaded) -> String {
     page.field(0, "clusterName", "clusterName", &scalar(cluster_name.as_str()));
     match cluster {
         ClusterAccess::Simulated => page.field(0, "simulate", "simulate", "true"),
-        ClusterAccess::Kubernetes { kubeconfig, context } => {
+        ClusterAccess::Kubernetes { kubeconfig, context, namespaces } => {
             page.field(0, "simulate", "simulate", "false");
-            if kubeconfig.is_some() || context.is_some() {
+            if kubeconfig.is_some() || context.is_some() || *namespaces != NamespaceRule::Any {
                 page.line(0, "kubernetes:");
             }
             if let Some(kubeconfig) = kubeconfig {
@@ -44,6 +44,9 @@ pub fn render_config(loaded: &Loaded) -> String {
             }
             if let Some(context) = context {
                 page.field(1, "context", "kubernetes.context", &scalar(context));
+            }
+            if let NamespaceRule::Only(names) = namespaces {
+                page.list(1, "namespaces", "kubernetes.namespaces", names.iter().cloned());
             }
         }
     }

@@ -7,17 +7,17 @@ use std::time::Duration;
 use crate::ids::ClusterName;
 use crate::settings::args::{LogArgs, RunArgs, TypedAs};
 use crate::settings::check::{
-    Checked, parse_at_least, parse_branch, parse_cluster_name, parse_image, parse_listen, parse_log_format,
-    parse_log_level, parse_switch, parse_words, parse_workers,
+    Checked, parse_at_least, parse_branch, parse_cluster_name, parse_image, parse_label, parse_listen,
+    parse_log_format, parse_log_level, parse_switch, parse_words, parse_workers,
 };
 use crate::settings::effective::{
-    ClusterAccess, ImageSettings, LogFormat, LogLevel, LogSettings, Settings, StatusBranch,
+    ClusterAccess, ImageSettings, LogFormat, LogLevel, LogSettings, NamespaceRule, Settings, StatusBranch,
 };
 use crate::settings::environment::Environment;
-use crate::settings::file::{FileSettings, Text, parse_file};
+use crate::settings::file::{FileSettings, Text, Texts, parse_file};
 use crate::settings::origin::{Origin, Setting, stronger};
 use crate::settings::problem::{Problem, Problems};
-use crate::settings::resolve_source::{SourceFlags, check_sources, resolve_sources};
+use crate::settings::resolve_source::{SourceFlags, check_sources, keep_to_watched, resolve_list, resolve_sources};
 
 /// How long a git server may keep silent when nothing is said. Silence, not the whole call: the first fetch
 /// of a large repository takes minutes and has progress all along.
@@ -166,6 +166,7 @@ impl<'a> Resolver<'a> {
             status_interval,
             cluster_name,
             cluster,
+            watch_namespace,
             simulate,
             workers,
             facade_image,
@@ -179,6 +180,7 @@ impl<'a> Resolver<'a> {
             given("simulate", simulate, file.simulate),
             given("context", cluster.context, file.context),
             given("kubeconfig", cluster.kubeconfig, file.kubeconfig),
+            stronger(typed.texts("watch_namespace", watch_namespace), file.watched_namespaces),
         );
         let cluster_name = self.cluster_name(given("cluster_name", cluster_name, file.cluster_name), &cluster);
         let flags = SourceFlags {
@@ -194,7 +196,10 @@ impl<'a> Resolver<'a> {
             author_name: typed.text("author_name", author_name),
             author_email: typed.text("author_email", author_email),
         };
-        let sources = resolve_sources(self, flags, file.sources, &file.defaults, &cluster_name);
+        let mut sources = resolve_sources(self, flags, file.sources, &file.defaults, &cluster_name);
+        if let ClusterAccess::Kubernetes { namespaces: NamespaceRule::Only(watched), .. } = &cluster {
+            keep_to_watched(self, &mut sources, watched);
+        }
         let status_branch = self.status_branch(
             typed.text("no_status_branch", no_status_branch),
             file.status_enabled,
@@ -228,20 +233,31 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn cluster(&mut self, simulate: Option<Text>, context: Option<Text>, kubeconfig: Option<Text>) -> ClusterAccess {
+    fn cluster(
+        &mut self,
+        simulate: Option<Text>,
+        context: Option<Text>,
+        kubeconfig: Option<Text>,
+        namespaces: Option<Texts>,
+    ) -> ClusterAccess {
         let simulate_at = simulate.as_ref().map(|simulate| simulate.origin.clone());
         if self.parse("simulate", simulate, parse_switch) != Some(true) {
             return ClusterAccess::Kubernetes {
                 context: self.parse("kubernetes.context", context, parse_words),
                 kubeconfig: self.path("kubernetes.kubeconfig", kubeconfig),
+                namespaces: match resolve_list(self, "kubernetes.namespaces", namespaces, parse_label) {
+                    Some(names) => NamespaceRule::Only(names),
+                    None => NamespaceRule::Any,
+                },
             };
         }
-        for other in context.iter().chain(&kubeconfig) {
+        let others = [context.map(|given| given.origin), kubeconfig.map(|given| given.origin)];
+        for other in others.into_iter().chain([namespaces.map(|given| given.origin)]).flatten() {
             // A variable or the file may serve several commands; two flags of one command contradict.
-            let message = format!("{} is about a real cluster, and the simulated one is asked for", other.origin);
-            match (&other.origin, &simulate_at) {
+            let message = format!("{other} is about a real cluster, and the simulated one is asked for");
+            match (&other, &simulate_at) {
                 (Origin::Flag(_), Some(Origin::Flag(_))) => {
-                    self.problems.push(Problem::new(other.origin.clone(), message));
+                    self.problems.push(Problem::new(other, message));
                 }
                 _ => self.warnings.push(message),
             }

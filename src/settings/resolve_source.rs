@@ -177,7 +177,7 @@ fn resolve_revision(
     }
 }
 
-fn resolve_list<T>(
+pub(crate) fn resolve_list<T>(
     resolver: &mut Resolver<'_>,
     path: &str,
     given: Option<Texts>,
@@ -191,6 +191,32 @@ fn resolve_list<T>(
 
 fn default_kinds() -> Vec<KindRule> {
     vec![KindRule::Group(OMNIA_GROUP.to_owned()), KindRule::Kind { kind: "ConfigMap".to_owned(), group: String::new() }]
+}
+
+/// Keeps sources to the watched namespaces: what is applied elsewhere would be neither seen nor corrected.
+pub(crate) fn keep_to_watched(
+    resolver: &mut Resolver<'_>,
+    sources: &mut [Setting<SourceSettings>],
+    watched: &[String],
+) {
+    let watched_at = resolver.origins.get("kubernetes.namespaces").cloned().unwrap_or(Origin::Default);
+    for (index, Setting { value: source, origin }) in sources.iter_mut().enumerate() {
+        match &source.namespaces {
+            NamespaceRule::Any => {
+                source.namespaces = NamespaceRule::Only(watched.to_vec());
+                resolver.origins.insert(format!("sources[{index}].namespaces"), watched_at.clone());
+            }
+            NamespaceRule::Only(names) => {
+                for name in names.iter().filter(|name| !watched.contains(name)) {
+                    let message =
+                        format!("source {} may apply to the namespace {name}, which is not watched", source.name);
+                    resolver
+                        .problems
+                        .push(Problem::new(origin.clone(), message).hint("say --watch-namespace for it too"));
+                }
+            }
+        }
+    }
 }
 
 /// Notes what is wrong, or may not be meant, about the sources taken together.

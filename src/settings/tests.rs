@@ -120,6 +120,8 @@ fn every_flag_reaches_its_setting() {
             "--framework-image=langchain=reg/lc:2",
             "--framework-image=custom=reg/c@sha256:00",
             "--workers=3",
+            "--watch-namespace=shop,tools",
+            "--watch-namespace=extra",
         ],
         None,
     );
@@ -137,7 +139,11 @@ fn every_flag_reaches_its_setting() {
     assert_eq!(settings.images.frameworks["custom"], "reg/c@sha256:00");
     assert_eq!(
         settings.cluster,
-        ClusterAccess::Kubernetes { kubeconfig: Some("/work/k.yaml".into()), context: Some("blue-admin".into()) }
+        ClusterAccess::Kubernetes {
+            kubeconfig: Some("/work/k.yaml".into()),
+            context: Some("blue-admin".into()),
+            namespaces: NamespaceRule::Only(vec!["shop".into(), "tools".into(), "extra".into()]),
+        }
     );
     // Nothing is left at its default, so a flag that is forgotten on the way shows.
     let unset: Vec<_> =
@@ -328,6 +334,19 @@ fn the_simulated_cluster_needs_no_name_and_knows_no_kubeconfig() {
         good(&["--simulate=false"], Some(&simulated)).settings.cluster,
         ClusterAccess::Kubernetes { context: Some(_), .. }
     ));
+}
+
+#[test]
+fn a_source_applies_to_watched_namespaces_only() {
+    let flags = ["--repo=/r", "--cluster-name=c", "--watch-namespace=shop,tools"];
+    let loaded = good(&flags, None);
+    let watched = NamespaceRule::Only(vec!["shop".into(), "tools".into()]);
+    assert_eq!(loaded.settings.sources[0].namespaces, watched);
+    assert!(render_config(&loaded).contains("  namespaces: [shop, tools] # --watch-namespace"));
+    let elsewhere = bad(&[&flags[..], &["--allow-namespace=shop,bank"]].concat(), None);
+    assert!(elsewhere.contains("source default may apply to the namespace bank, which is not watched"), "{elsewhere}");
+    let file = "clusterName: c\nkubernetes: {namespaces: [shop]}\nsources: [{name: a, repo: /r}]";
+    assert_eq!(good(&[], Some(file)).settings.sources[0].namespaces, NamespaceRule::Only(vec!["shop".into()]));
 }
 
 #[test]
