@@ -26,6 +26,9 @@ impl Core {
         let Some(live) = live else {
             return Ok(Next { now: Vec::new(), later: self.forget(agent).into_iter().collect() });
         };
+        if self.is_foreign(&live) {
+            return Ok(Next { now: Vec::new(), later: self.forget(agent).into_iter().collect() });
+        }
         let origin = self.origin(agent, &live, source.as_ref(), is_synced).await?;
         let world = self.observe(agent, live, origin).await?;
         let verdict = evaluate(&world, self.clock.now());
@@ -39,6 +42,13 @@ impl Core {
             }
         }
         self.perform_verdict(agent, &world.origin, source, verdict).await
+    }
+
+    /// Whether an agent comes from a source that this Serin does not follow: then another one does, or nobody does any
+    /// more. Rolling it out from here would change its spec behind its repository's back.
+    fn is_foreign(&self, live: &Object) -> bool {
+        let label = live.label(names::SOURCE_LABEL);
+        label.is_some_and(|label| !self.sources.keys().any(|name| name.as_str() == label))
     }
 
     /// Makes the agent what git says. `false`: it is not (held in git, refused, being deleted).
