@@ -124,8 +124,8 @@ impl Core {
         next.later.extend(verdict.wake_at.map(|at| (Key::Agent(agent.clone()), at)));
         if let (Some(decision), Some(source)) = (&verdict.decision, source)
             && source.options.branch.is_some()
+            && source.post(decision)
         {
-            source.post(decision);
             next.now.push(Key::Publish(source.options.name.clone()));
         }
         if let Some(live) = self.cluster.get(&ObjectKey::agent(agent)).await? {

@@ -196,6 +196,7 @@ impl Daemon {
                 event::PassFailed { kind: key.kind(), key: &text, error_kind, error: &error, retry_in, took }
                     .emit(&self.metrics);
                 queue.keys.wake_at(key.clone(), after(now, retry_in));
+                self.core.touched_by_failure(key).into_iter().for_each(|key| queue.keys.wake(key));
             }
             Err(panic) => {
                 let retry_in = retry_after(&mut queue.failures, key, None);

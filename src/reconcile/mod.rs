@@ -222,6 +222,17 @@ impl Core {
         Ok(keys)
     }
 
+    /// The keys to look at because a pass failed: agents whose decisions wait for git show why.
+    pub fn touched_by_failure(&self, key: &Key) -> Vec<Key> {
+        match key {
+            Key::Fetch(name) | Key::Publish(name) => {
+                let decided = self.sources.get(name).map(|source| source.decided_agents()).unwrap_or_default();
+                decided.into_iter().map(Key::Agent).collect()
+            }
+            Key::Sync(_) | Key::Object(_) | Key::Agent(_) | Key::Status(_) => Vec::new(),
+        }
+    }
+
     /// The sources.
     pub fn sources(&self) -> impl Iterator<Item = &Arc<Source>> {
         self.sources.values()

@@ -36,7 +36,6 @@ impl Core {
                 Ok(tip) => tip,
                 Err(error) => {
                     source.delay_pending(&error.to_string());
-                    self.wake_decided(source, &mut next);
                     return Err(error.into());
                 }
             };

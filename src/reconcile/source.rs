@@ -167,24 +167,27 @@ impl Source {
         Ok(loaded)
     }
 
-    /// Takes a decision on its way to the branch. One that is there already stays as it is.
-    pub(crate) fn post(&self, decision: &Decision) {
+    /// Takes a decision on its way to the branch. One that is there already stays as it is. Says whether there is
+    /// something new to publish: what is there already has a publication under way, or a time for the next try.
+    #[must_use]
+    pub(crate) fn post(&self, decision: &Decision) -> bool {
         let mut state = self.state();
         let tip = state.loaded.as_ref().map(|loaded| loaded.commit.clone());
         if let Some(posted) = state.outbox.get_mut(&decision.agent) {
             let is_same = posted.decision == *decision;
             match &posted.state {
-                PostState::Pushing => return,
+                PostState::Pushing => return false,
                 PostState::Void { at, why } if is_same && tip.as_ref() == Some(at) => {
                     posted.state = PostState::Blocked { at: at.clone(), why: why.clone() };
-                    return;
+                    return false;
                 }
-                PostState::Pending(_) | PostState::Blocked { .. } if is_same => return,
+                PostState::Pending(_) | PostState::Blocked { .. } if is_same => return false,
                 PostState::Pending(_) | PostState::Blocked { .. } | PostState::Void { .. } => {}
             }
         }
         let posted = Posted { decision: decision.clone(), state: PostState::Pending(String::new()) };
         state.outbox.insert(decision.agent.clone(), posted);
+        true
     }
 
     /// Takes back the decision about an agent, unless it is being pushed: then the answer of git comes first.

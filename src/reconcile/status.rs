@@ -209,9 +209,13 @@ impl Core {
         let outcome = self.write_status_branch(source, branch).await;
         let mut published = self.published();
         let entry = published.entry(source.options.name.clone()).or_default();
-        entry.at = Some(now);
         match &outcome {
-            Ok(()) => entry.failed_before = 0,
+            Ok(()) => {
+                entry.at = Some(now);
+                entry.failed_before = 0;
+            }
+            // The time stays: a retry that finds itself too early would count as a success and end the growth of the
+            // waits between retries.
             Err(error) => {
                 let (repo, why) = (source.repository.address(), error.to_string());
                 event::StatusNotPublished { branch, repo: &repo, why: &why, failed_before: entry.failed_before }
