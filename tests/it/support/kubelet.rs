@@ -86,8 +86,8 @@ impl Kubelet {
     }
 
     /// From now on the pods of `namespace` whose names start with `name_prefix` behave like this, those that exist
-    /// too. The latest rule that fits a pod counts, before the pod's annotation. Returns when the status of the
-    /// existing pods is written.
+    /// too. Of the rules that fit a pod the one with the longest prefix counts, of those the latest, and all before the
+    /// pod's annotation. Returns when the status of the existing pods is written.
     pub(crate) async fn set(&self, namespace: &str, name_prefix: &str, behaviour: Behaviour) {
         let (done, wait) = oneshot::channel();
         let given = Instant::now();
@@ -206,7 +206,8 @@ impl Pods {
     fn behaviour(&self, known: &Known) -> (Behaviour, Instant) {
         let (namespace, name) = key(&known.pod);
         let fits = |rule: &&Rule| rule.namespace == namespace && name.starts_with(&rule.name_prefix);
-        if let Some(rule) = self.rules.iter().rev().find(fits) {
+        // The last of several greatest ones is taken.
+        if let Some(rule) = self.rules.iter().filter(fits).max_by_key(|rule| rule.name_prefix.len()) {
             return (rule.behaviour, known.seen.max(rule.given));
         }
         let annotation = known.pod.annotations().get(ANNOTATION);

@@ -7,7 +7,10 @@ pub(crate) mod git_remotes;
 pub(crate) mod git_server;
 pub(crate) mod kubelet;
 pub(crate) mod middleman;
+pub(crate) mod manifests;
+pub(crate) mod pod_log;
 pub(crate) mod process;
+pub(crate) mod site;
 
 use std::time::Duration;
 

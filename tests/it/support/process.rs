@@ -31,7 +31,18 @@ impl Running {
 
     /// Whether it has ended by itself.
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.child.try_wait().expect("a child of ours").is_some()
+        self.exit_status().is_some()
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn exit_status(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.try_wait().expect("a child of ours")
+    }
+
+    /// Sends it a signal by name, such as `TERM`.
+    pub(crate) fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args(["-s", signal, &self.child.id().to_string()]).output().expect("kill");
+        assert!(sent.status.success(), "kill: {}", String::from_utf8_lossy(&sent.stderr));
     }
 
     /// The last lines that it printed.

@@ -1,0 +1,540 @@
+//! Everything that a rollout needs, real: a namespace of the shared control plane, a repository on a git server with a
+//! person's clone of it, and the daemon as a program.
+//!
+//! Each site has a namespace, a repository and a cluster name of its own and watches nothing else, so that the daemons of
+//! many tests run side by side. Pushes are announced by SIGHUP: what is measured is never the poll interval.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::control_plane::{AuditEvent, AuditMark, ControlPlane, User};
+use super::git_clone::Clone;
+use super::git_server::{GitServer, Protocol};
+use super::kubelet::Behaviour;
+use super::manifests::{Manifest, pack};
+use super::pod_log::PodLog;
+use super::process::{self, Running};
+use super::{LOOK_EVERY, PATIENCE};
+
+/// The name of the agent of most tests.
+pub(crate) const AGENT: &str = "assistant";
+/// The file that it stands in.
+pub(crate) const AGENT_FILE: &str = "agents/assistant.yaml";
+/// The repository's name on the server.
+const REPOSITORY: &str = "config";
+/// What the reference-transaction hook of the server writes each moved branch to.
+const MOVES: &str = "moves.log";
+/// As long as this file is there, the hook does not end.
+const GATE: &str = "hold-answers";
+
+/// One installation of Serin.
+pub(crate) struct Site {
+    pub(crate) plane: &'static ControlPlane,
+    pub(crate) namespace: String,
+    pub(crate) server: GitServer,
+    pub(crate) clone: Clone,
+    pub(crate) port: u16,
+    client: kube::Client,
+    folder: PathBuf,
+    mark: AuditMark,
+    extra: Vec<String>,
+    daemon: Mutex<Option<Running>>,
+}
+
+/// A branch that the git server moved.
+#[derive(Clone, Debug)]
+pub(crate) struct Move {
+    pub(crate) at: Timestamp,
+    pub(crate) commit: String,
+    pub(crate) branch: String,
+}
+
+impl Site {
+    /// A site without a daemon and with an empty repository.
+    pub(crate) async fn empty() -> Self {
+        Self::served_by(Protocol::Git).await
+    }
+
+    /// The same, on a server of this protocol.
+    pub(crate) async fn served_by(protocol: Protocol) -> Self {
+        let plane = ControlPlane::shared();
+        plane.install_serin_crds().await;
+        let _started = plane.kubelet();
+        let namespace = plane.namespace().await;
+        grant(plane, &namespace).await;
+        let server = GitServer::start(protocol);
+        server.create(REPOSITORY);
+        // Runs after the branch has moved and before the server answers the push.
+        let folder = server.repository(REPOSITORY);
+        let script = format!(
+            "test \"$1\" = committed || exit 0\nnow=$(date -u +%Y-%m-%dT%H:%M:%S.%NZ)\n\
+             while read -r old new ref; do echo \"$now $new $ref\" >> '{}'; last=$ref; done\n\
+             while test \"$last\" = refs/heads/main && test -e '{}'; do sleep 0.02; done",
+            folder.join(MOVES).display(),
+            folder.join(GATE).display(),
+        );
+        server.install_hook(REPOSITORY, "reference-transaction", &script);
+        let clone = Clone::of(&server.url(REPOSITORY));
+        Self {
+            client: plane.client(User::Admin).await,
+            mark: plane.audit_mark(),
+            plane,
+            namespace,
+            server,
+            clone,
+            port: process::free_port(),
+            folder: process::scratch("site"),
+            extra: Vec::new(),
+            daemon: Mutex::new(None),
+        }
+    }
+
+    /// A site whose agent runs `manifest` with all its pods, and whose repository has the packs 1.0.0 to 3.0.0.
+    pub(crate) async fn running(manifest: &Manifest) -> Self {
+        let site = Self::empty().await;
+        site.start_with(manifest).await;
+        site
+    }
+
+    /// Pushes `manifest` and the packs, starts the daemon, and waits until the agent has all its pods.
+    pub(crate) async fn start_with(&self, manifest: &Manifest) {
+        for version in ["1.0.0", "2.0.0", "3.0.0"] {
+            self.clone.write(&format!("packs/{version}.yaml"), &pack(&self.namespace, version));
+        }
+        self.clone.write(AGENT_FILE, &manifest.render(&self.namespace));
+        self.clone.commit("an agent on version 1.0.0");
+        self.clone.push();
+        self.start().await;
+        self.until_stable(&manifest.version, manifest.replicas).await;
+    }
+
+    /// Flags for the daemon beyond the usual ones.
+    pub(crate) fn with_flags(mut self, flags: &[&str]) -> Self {
+        self.extra.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        self
+    }
+
+    /// Starts the daemon and waits until it is ready.
+    pub(crate) async fn start(&self) {
+        let arguments: Vec<String> = [
+            "run",
+            &format!("--repo={}", self.server.url(REPOSITORY)),
+            &format!("--cluster-name={}", self.namespace),
+            &format!("--kubeconfig={}", self.plane.kubeconfig(User::Serin).display()),
+            &format!("--watch-namespace={}", self.namespace),
+            &format!("--default-namespace={}", self.namespace),
+            &format!("--mirror-dir={}", self.folder.join("mirror").display()),
+            &format!("--listen=127.0.0.1:{}", self.port),
+            "--poll-interval=5m",
+            "--status-interval=1s",
+            "--log-format=text",
+            "--log-level=info,serin=debug",
+        ]
+        .into_iter()
+        .map(str::to_owned)
+        .chain(self.extra.iter().cloned())
+        .collect();
+        let running = Running::start(Path::new(env!("CARGO_BIN_EXE_serin")), &arguments, self.log_file());
+        *self.process() = Some(running);
+        self.until("the daemon is ready", || async {
+            self.assert_runs();
+            self.http("/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
+        })
+        .await;
+    }
+
+    /// Kills the daemon with SIGKILL, in the middle of whatever it does.
+    pub(crate) fn kill(&self) {
+        drop(self.process().take().expect("a daemon that runs"));
+    }
+
+    /// Kills the daemon and starts another one.
+    pub(crate) async fn restart(&self) {
+        self.kill();
+        self.start().await;
+    }
+
+    /// Sends SIGTERM and returns the exit code and how long the daemon took to end.
+    pub(crate) async fn terminate(&self) -> (Option<i32>, Duration) {
+        let started = std::time::Instant::now();
+        self.process().as_ref().expect("a daemon that runs").signal("TERM");
+        let code = self
+            .eventually("the daemon ends", || async {
+                self.process().as_mut().expect("a daemon").exit_status().map(|status| status.code())
+            })
+            .await;
+        drop(self.process().take());
+        (code, started.elapsed())
+    }
+
+    /// Tells the daemon that there is something to fetch.
+    pub(crate) fn announce(&self) {
+        if let Some(daemon) = self.process().as_ref() {
+            daemon.signal("HUP");
+        }
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Running>> {
+        self.daemon.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn assert_runs(&self) {
+        if let Some(daemon) = self.process().as_mut()
+            && let Some(status) = daemon.exit_status()
+        {
+            panic!("the daemon ended with {status}:\n{}", daemon.last_words());
+        }
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.folder.join("serin.log")
+    }
+
+    /// Everything that all daemons of this site have logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    /// Asks the daemon's own server; the whole answer.
+    pub(crate) fn http(&self, path: &str) -> Option<String> {
+        use std::io::{Read as _, Write as _};
+        let mut socket = std::net::TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        socket.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).ok()?;
+        Some(answer)
+    }
+}
+
+/// What people do in git.
+impl Site {
+    /// Writes the agent's manifest, commits, pushes and announces it. Gives back the commit.
+    pub(crate) fn push(&self, manifest: &Manifest, message: &str) -> String {
+        self.push_file(AGENT_FILE, &manifest.render(&self.namespace), message)
+    }
+
+    /// The same with any file.
+    pub(crate) fn push_file(&self, path: &str, text: &str, message: &str) -> String {
+        let commit = self.clone.push_file(path, text, message);
+        self.announce();
+        commit
+    }
+
+    /// Reverts a commit on top of what the server has, pushes and announces it.
+    pub(crate) fn push_revert(&self, commit: &str) -> String {
+        self.clone.pull();
+        let commit = self.clone.revert(commit);
+        self.clone.push();
+        self.announce();
+        commit
+    }
+
+    /// From now on the server takes pushes to `main` and does not answer them.
+    pub(crate) fn hold_answers(&self) {
+        std::fs::write(self.server.repository(REPOSITORY).join(GATE), "").expect("a file");
+    }
+
+    /// The server answers what it has held back.
+    pub(crate) fn release_answers(&self) {
+        std::fs::remove_file(self.server.repository(REPOSITORY).join(GATE)).expect("a file");
+    }
+
+    /// Where `main` is on the server.
+    pub(crate) fn tip(&self) -> String {
+        self.server_git(&["rev-parse", "main"])
+    }
+
+    /// Runs git in the server's repository.
+    pub(crate) fn server_git(&self, arguments: &[&str]) -> String {
+        self.server.git(REPOSITORY, arguments)
+    }
+
+    /// A file at `main` on the server, byte by byte.
+    pub(crate) fn server_file(&self, path: &str) -> Vec<u8> {
+        let output = super::git_clone::hermetic_git()
+            .arg("-C")
+            .arg(self.server.repository(REPOSITORY))
+            .args(["cat-file", "blob", &format!("main:{path}")])
+            .output()
+            .expect("git");
+        assert!(output.status.success(), "{path}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    }
+
+    /// The subjects of the commits of `main` on the server by Serin, the oldest first.
+    pub(crate) fn decisions(&self) -> Vec<String> {
+        let log = self.server_git(&["log", "--reverse", "--author=^Serin ", "--format=%s", "main"]);
+        log.lines().map(str::to_owned).collect()
+    }
+
+    /// Waits until Serin has made `count` commits on `main`; gives back the id of the last.
+    pub(crate) async fn until_decisions(&self, count: usize) -> String {
+        self.until(&format!("{count} commits by Serin"), || async { self.decisions().len() >= count }).await;
+        assert_eq!(self.decisions().len(), count, "{:?}", self.decisions());
+        self.server_git(&["log", "-1", "--author=^Serin ", "--format=%H", "main"])
+    }
+
+    /// Every move of a branch on the server, in order.
+    pub(crate) fn moves(&self) -> Vec<Move> {
+        let log = std::fs::read_to_string(self.server.repository(REPOSITORY).join(MOVES)).unwrap_or_default();
+        let parse = |line: &str| {
+            let mut words = line.split(' ');
+            let mut next = || words.next().expect("three words").to_owned();
+            Move { at: next().parse().expect("a time"), commit: next(), branch: next() }
+        };
+        log.lines().map(parse).collect()
+    }
+}
+
+/// What is in the cluster.
+impl Site {
+    /// An object of this namespace; `None`: there is none.
+    pub(crate) async fn get(&self, plural: &str, name: &str) -> Option<Value> {
+        let request = kube::core::Request::new(self.collection(plural)).get(name, &GetParams::default());
+        match self.client.request(request.expect("a request")).await {
+            Ok(object) => Some(object),
+            Err(kube::Error::Api(status)) if status.is_not_found() => None,
+            Err(error) => panic!("get {plural} {name}: {error}"),
+        }
+    }
+
+    /// All objects of a kind in this namespace.
+    pub(crate) async fn list(&self, plural: &str) -> Vec<Value> {
+        let request = kube::core::Request::new(self.collection(plural)).list(&ListParams::default());
+        let list: Value = self.client.request(request.expect("a request")).await.expect("a list");
+        list["items"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Applies an object as `kubectl apply --server-side --force-conflicts` does, as the field manager `manager`.
+    pub(crate) async fn apply(&self, plural: &str, object: &Value, manager: &str) -> Value {
+        let name = object["metadata"]["name"].as_str().expect("a name");
+        let request = kube::core::Request::new(self.collection(plural)).patch(
+            name,
+            &PatchParams::apply(manager).force(),
+            &Patch::Apply(object),
+        );
+        self.client.request(request.expect("a request")).await.unwrap_or_else(|error| panic!("apply {name}: {error}"))
+    }
+
+    /// Changes an object by a JSON merge patch, as a person does with `kubectl edit`.
+    pub(crate) async fn edit(&self, plural: &str, name: &str, patch: &Value) -> Value {
+        let request = kube::core::Request::new(self.collection(plural)).patch(
+            name,
+            &PatchParams { field_manager: Some("kubectl-edit".into()), ..PatchParams::default() },
+            &Patch::Merge(patch),
+        );
+        self.client.request(request.expect("a request")).await.unwrap_or_else(|error| panic!("edit {name}: {error}"))
+    }
+
+    /// Deletes an object.
+    pub(crate) async fn delete(&self, plural: &str, name: &str) {
+        let request = kube::core::Request::new(self.collection(plural)).delete(name, &DeleteParams::default());
+        let _answer: Value = self.client.request(request.expect("a request")).await.expect("a deletion");
+    }
+
+    /// The agent of most tests.
+    pub(crate) async fn agent(&self) -> Value {
+        self.get("agentruntimes", AGENT).await.unwrap_or(Value::Null)
+    }
+
+    /// Its `status.rollout`.
+    pub(crate) async fn rollout(&self) -> Value {
+        self.agent().await["status"]["rollout"].clone()
+    }
+
+    /// A condition of an agent.
+    pub(crate) async fn condition(&self, agent: &str, kind: &str) -> Value {
+        let agent = self.get("agentruntimes", agent).await.unwrap_or(Value::Null);
+        let conditions = agent["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or(Value::Null)
+    }
+
+    /// Wanted and available pods of a Deployment; `None`: there is none.
+    pub(crate) async fn replicas(&self, deployment: &str) -> Option<(u64, u64)> {
+        let deployment = self.get("deployments", deployment).await?;
+        let number = |pointer: &str| deployment.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
+        Some((number("/spec/replicas"), number("/status/availableReplicas")))
+    }
+
+    /// Pods whose names start with `prefix` behave like this from now on, those that exist too.
+    pub(crate) async fn pods_are(&self, prefix: &str, behaviour: Behaviour) {
+        self.plane.kubelet().set(&self.namespace, prefix, behaviour).await;
+    }
+
+    /// Records the pods of this namespace from now on.
+    pub(crate) async fn watch_pods(&self) -> PodLog {
+        PodLog::start(self.plane.client(User::Admin).await, &self.namespace).await
+    }
+
+    /// What the daemon asked of the API server since the site was made, in the order of the answers.
+    pub(crate) fn requests(&self) -> Vec<AuditEvent> {
+        self.requests_since(self.mark)
+    }
+
+    /// The same since a mark.
+    pub(crate) fn requests_since(&self, mark: AuditMark) -> Vec<AuditEvent> {
+        let all = self.plane.audit_since(mark).into_iter();
+        all.filter(|event| event.user() == User::Serin.name() && event.namespace() == self.namespace).collect()
+    }
+
+    fn collection(&self, plural: &str) -> String {
+        let root = match plural {
+            "agentruntimes" | "promptpacks" | "rolloutanalyses" => "/apis/omnia.altairalabs.ai/v1alpha1",
+            "deployments" | "replicasets" => "/apis/apps/v1",
+            "events" => "/apis/events.k8s.io/v1",
+            _ => "/api/v1",
+        };
+        format!("{root}/namespaces/{}/{plural}", self.namespace)
+    }
+}
+
+/// Waiting.
+impl Site {
+    /// Looks again and again until `probe` finds something.
+    ///
+    /// # Panics
+    /// If the daemon ends, or after a minute, with the status, the Deployments, git and the end of the daemon's log.
+    pub(crate) async fn eventually<T, F>(&self, what: &str, mut probe: impl FnMut() -> F) -> T
+    where
+        F: Future<Output = Option<T>>,
+    {
+        let search = async {
+            loop {
+                if let Some(found) = probe().await {
+                    return found;
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        match tokio::time::timeout(PATIENCE, search).await {
+            Ok(found) => found,
+            Err(_) => panic!("waited {PATIENCE:?} in vain: {what}\n{}", self.describe().await),
+        }
+    }
+
+    /// The same for a condition without an answer.
+    pub(crate) async fn until<F>(&self, what: &str, mut holds: impl FnMut() -> F)
+    where
+        F: Future<Output = bool>,
+    {
+        self.eventually(what, || {
+            let holds = holds();
+            async move { holds.await.then_some(()) }
+        })
+        .await;
+    }
+
+    /// Waits until `status.rollout` is as `holds` says; gives it back.
+    pub(crate) async fn until_rollout(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        self.eventually(what, || async {
+            let rollout = self.rollout().await;
+            holds(&rollout).then_some(rollout)
+        })
+        .await
+    }
+
+    /// Waits until a rollout stands at step `step` (from 0).
+    pub(crate) async fn until_step(&self, step: u64) -> Value {
+        let holds = |rollout: &Value| rollout["active"] == true && rollout["currentStep"] == step;
+        self.until_rollout(&format!("step {step}"), holds).await
+    }
+
+    /// Waits until a rollout pauses for a person; gives back what the resume annotation has to say.
+    pub(crate) async fn until_resumable(&self) -> String {
+        let marker = format!("{} to ", serin::api::names::RESUME_ANNOTATION);
+        self.eventually("a pause without an end", || async {
+            let rollout = self.rollout().await;
+            let (_, token) = rollout["message"].as_str()?.split_once(&marker)?;
+            Some(token.to_owned())
+        })
+        .await
+    }
+
+    /// Waits until the agent has no rollout, no candidate, and `replicas` available pods, all of `version`.
+    pub(crate) async fn until_stable(&self, version: &str, replicas: u64) {
+        self.until(&format!("{replicas} stable pods of version {version} and no candidate"), || async {
+            let agent = self.agent().await;
+            agent["status"]["rollout"]["active"] != true
+                && agent["status"]["activeVersion"] == version
+                && self.replicas(AGENT).await == Some((replicas, replicas))
+                && self.replicas(&format!("{AGENT}-canary")).await.is_none()
+                && self.list("pods").await.iter().all(|pod| super::pod_log::version_of(pod) == version)
+        })
+        .await;
+    }
+
+    /// Waits until a commit that is pushed now is in the cluster: by then everything before it was looked at.
+    pub(crate) async fn until_looked_at(&self) {
+        let name = format!("mark-{}", self.moves().len());
+        let map =
+            format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  namespace: {}\n", self.namespace);
+        self.clone.pull();
+        self.push_file("marks.yaml", &map, "a mark");
+        self.until("a mark is applied", || async { self.get("configmaps", &name).await.is_some() }).await;
+    }
+
+    /// How many rollouts the agent of most tests has had.
+    pub(crate) async fn count_rollouts(&self) -> u64 {
+        let agent = self.agent().await;
+        let record = agent["metadata"]["annotations"][serin::api::names::RECORD_ANNOTATION].as_str().unwrap_or("{}");
+        serde_json::from_str::<Value>(record).expect("JSON")["sequence"].as_u64().unwrap_or(0)
+    }
+
+    /// All that one wants to know when something did not happen.
+    async fn describe(&self) -> String {
+        use std::fmt::Write as _;
+        let mut text = String::new();
+        for agent in self.list("agentruntimes").await {
+            let _ = writeln!(text, "agent {}: {}", agent["metadata"]["name"], agent["status"]);
+            let _ = writeln!(text, "  record: {}", agent["metadata"]["annotations"]["serin.dev/rollout"]);
+        }
+        for deployment in self.list("deployments").await {
+            let name = &deployment["metadata"]["name"];
+            let _ = writeln!(
+                text,
+                "Deployment {name}: wants {}, status {}",
+                deployment["spec"]["replicas"], deployment["status"]
+            );
+        }
+        if !self.moves().is_empty() {
+            let _ = writeln!(text, "git:\n{}", self.server_git(&["log", "--format=%h %an: %s", "-8", "main"]));
+        }
+        let log = self.log();
+        let lines: Vec<_> = log.lines().collect();
+        let _ = writeln!(text, "daemon:\n{}", lines[lines.len().saturating_sub(40)..].join("\n"));
+        text
+    }
+}
+
+/// Gives the user `serin` what Serin needs in one namespace, and no more. To give rights, one has to have them.
+async fn grant(plane: &ControlPlane, namespace: &str) {
+    let all = ["get", "list", "watch", "create", "patch", "delete"];
+    let rules = json!([
+        {
+            "apiGroups": ["omnia.altairalabs.ai"],
+            "resources": ["agentruntimes", "promptpacks", "rolloutanalyses", "providers", "toolregistries"],
+            "verbs": all,
+        },
+        {"apiGroups": ["omnia.altairalabs.ai"], "resources": ["agentruntimes/status"], "verbs": ["get", "patch"]},
+        {"apiGroups": ["omnia.altairalabs.ai"], "resources": ["toolpolicies"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": all},
+        {"apiGroups": [""], "resources": ["configmaps", "services", "serviceaccounts"], "verbs": all},
+        {"apiGroups": [""], "resources": ["secrets", "namespaces"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": all},
+        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+    ]);
+    let role = json!({"metadata": {"name": "serin"}, "rules": rules});
+    plane.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role).await;
+    let binding = json!({
+        "metadata": {"name": "serin"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "serin"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": User::Serin.name()}],
+    });
+    plane.create(&format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings"), &binding).await;
+}
