@@ -73,8 +73,8 @@ impl Site {
         let folder = server.repository(REPOSITORY);
         let script = format!(
             "test \"$1\" = committed || exit 0\nnow=$(date -u +%Y-%m-%dT%H:%M:%S.%NZ)\n\
-             while read -r old new ref; do echo \"$now $new $ref\" >> '{}'; last=$ref; done\n\
-             while test \"$last\" = refs/heads/main && test -e '{}'; do sleep 0.02; done",
+             while read -r old new ref; do echo \"$now $new $ref\" >> '{}'; case $ref in refs/heads/main) main=1;; esac; done\n\
+             while test -n \"$main\" && test -e '{}'; do sleep 0.02; done",
             folder.join(MOVES).display(),
             folder.join(GATE).display(),
         );
