@@ -4,6 +4,7 @@
 //! times per push is what makes others slow; here the same answer comes from the live object that the
 //! watch brought anyway.
 
+mod additions;
 mod difference;
 mod extract;
 mod fields;
@@ -15,6 +16,7 @@ mod difference_tests;
 #[cfg(test)]
 mod plan_tests;
 
+pub use additions::additions;
 pub use difference::{Difference, FieldChange, difference};
 pub use extract::owned;
 pub(crate) use fields::SERVER_METADATA;

@@ -70,8 +70,8 @@ pub enum Part {
     Status,
 }
 
-/// A JSON merge patch (RFC 7386) of an object that git does not hold: how the decisions about an
-/// AgentRuntime that somebody applied by hand are carried out.
+/// A JSON merge patch (RFC 7386): how the decisions about an AgentRuntime that somebody applied by hand are carried out,
+/// and how fields of others are removed, which no apply does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergePatch {
     /// The object to patch.
@@ -116,6 +116,12 @@ pub enum Severity {
 pub trait Cluster: Send + Sync + 'static {
     /// The object as last seen, of a kind that is watched (see the implementation's settings).
     async fn get(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, ClusterError>;
+
+    /// The same, but an object that the watch does not show because it has not the labels that are watched is asked of
+    /// the server: somebody else's under a name that we need.
+    async fn look(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, ClusterError> {
+        self.get(key).await
+    }
 
     /// All objects of a watched kind as last seen, in the order of their keys; in one namespace, or everywhere.
     async fn list(&self, kind: &Kind, namespace: Option<&str>) -> Result<Vec<Arc<Object>>, ClusterError>;

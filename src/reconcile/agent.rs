@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
+use jiff::SignedDuration;
+
 use crate::api::names;
 use crate::cluster::ClusterError;
 use crate::ids::AgentKey;
-use crate::object::{Object, ObjectKey};
+use crate::object::{Kind, Object, ObjectKey};
 use crate::reconcile::source::{Loaded, Retraction, Source};
 use crate::reconcile::{Core, Key, Next, PassError};
-use crate::rollout::{Effect, GitView, Origin, Publish, Verdict, evaluate};
+use crate::rollout::{Effect, GitView, Origin, Publish, Verdict, World, evaluate};
 use crate::telemetry::event;
+
+/// How long until a name that somebody else has is looked at again: no watch tells when it is free.
+const NAME_RETRY: SignedDuration = SignedDuration::from_secs(30);
 
 impl Core {
     /// Syncs the agent's manifest, evaluates its rollout and performs what follows.
@@ -31,6 +36,7 @@ impl Core {
         }
         let origin = self.origin(agent, &live, source.as_ref(), is_synced).await?;
         let world = self.observe(agent, live, origin).await?;
+        let is_name_taken = is_name_taken(&world);
         let verdict = evaluate(&world, self.clock.now());
         let source = source.as_ref().map(|(source, _)| source);
         if verdict.decision.is_none() {
@@ -41,7 +47,12 @@ impl Core {
                 return Err(PassError::Pushing(agent.clone()));
             }
         }
-        self.perform_verdict(agent, &world.origin, source, verdict).await
+        let mut next = self.perform_verdict(agent, &world.origin, source, verdict).await?;
+        if is_name_taken {
+            let at = self.clock.now().saturating_add(NAME_RETRY).unwrap_or(jiff::Timestamp::MAX);
+            next.later.push((Key::Agent(agent.clone()), at));
+        }
+        Ok(next)
     }
 
     /// Whether an agent comes from a source that this Serin does not follow: then another one does, or nobody does any
@@ -59,7 +70,7 @@ impl Core {
         for apply in &plan.applies {
             is_synced &= self.apply_manifest(source, loaded, apply).await?;
         }
-        Ok(is_synced)
+        Ok(is_synced && self.take_back_additions(source, loaded, agent).await?)
     }
 
     async fn origin(
@@ -159,4 +170,11 @@ impl Core {
         }
         Ok(())
     }
+}
+
+/// Whether somebody else's object is there under a name that the agent uses.
+fn is_name_taken(world: &World) -> bool {
+    let uid = world.agent.uid();
+    let is_ours = |object: &Object| uid.as_ref().is_some_and(|uid| object.is_controlled_by(uid));
+    world.live.iter().any(|object| object.key().kind != Kind::AGENT_RUNTIME && !is_ours(object))
 }

@@ -22,7 +22,10 @@ impl Core {
         // Another agent may be called as this one's candidate is.
         let namesake = ObjectKey::agent(&AgentKey::new(&agent.namespace, names::candidate_deployment(&agent.name)));
         for key in names.chain([namesake]) {
-            own.extend(self.get(&key).await?);
+            own.extend(match self.get(&key).await? {
+                None if is_needed(&key, agent, &live) => self.cluster.look(&key).await?,
+                seen => seen,
+            });
         }
         Ok(World {
             origin,
@@ -78,4 +81,15 @@ impl Core {
         }
         Ok(Some(found))
     }
+}
+
+/// Whether the agent needs an object of this name now: then it matters whether it is really absent, or there and somebody
+/// else's, so that watches for our label do not show it. Once the agent has it, no request is spent on it.
+fn is_needed(key: &ObjectKey, agent: &AgentKey, live: &Object) -> bool {
+    if key.kind == Kind::CONFIG_MAP || key.kind == Kind::AGENT_RUNTIME {
+        // All of them are watched.
+        return false;
+    }
+    let is_candidates = key.kind == Kind::DEPLOYMENT && key.name == names::candidate_deployment(&agent.name);
+    !is_candidates || live.at("/spec/rollout/candidate").is_some()
 }

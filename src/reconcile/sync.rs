@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 
-use crate::apply::{Prune, SyncPlan, plan_sync};
-use crate::cluster::{Apply, ClusterError, Expect};
+use crate::apply::{Prune, SyncPlan, additions, plan_sync};
+use crate::cluster::{Apply, ClusterError, Expect, MergePatch};
 use crate::ids::{AgentKey, CommitSha};
 use crate::manifest::Diagnostic;
 use crate::object::{Kind, Object, ObjectKey};
@@ -188,6 +188,38 @@ impl Core {
         match self.cluster.apply(apply).await {
             Ok(_) => {
                 source.note_refusal(&key, None);
+                event::ObjectApplied { source: name, object: &key, verb, commit: &loaded.commit }.emit(&self.metrics);
+                Ok(true)
+            }
+            Err(error) if is_transient(&error) => Err(error.into()),
+            Err(error) => {
+                if source.note_refusal(&key, Some(error.to_string())) {
+                    event::ApplyRefused { source: name, object: &key, verb, error: &error }.emit(&self.metrics);
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// Removes from an agent what others added where git alone decides. `false`: the server refuses it.
+    pub(super) async fn take_back_additions(
+        &self,
+        source: &Source,
+        loaded: &Loaded,
+        agent: &AgentKey,
+    ) -> Result<bool, PassError> {
+        let key = ObjectKey::agent(agent);
+        let (Some(manifest), Some(live)) = (loaded.manifest(agent), self.cluster.get(&key).await?) else {
+            return Ok(true);
+        };
+        let (Some(patch), Some(uid), Some(version)) = (additions(&live, manifest), live.uid(), live.resource_version())
+        else {
+            return Ok(true);
+        };
+        let write = MergePatch { key: key.clone(), uid, resource_version: version.to_owned(), patch };
+        let (name, verb) = (&source.options.name, SyncVerb::Update);
+        match self.cluster.patch(&write).await {
+            Ok(_) => {
                 event::ObjectApplied { source: name, object: &key, verb, commit: &loaded.commit }.emit(&self.metrics);
                 Ok(true)
             }

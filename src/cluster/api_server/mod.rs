@@ -199,6 +199,13 @@ impl Cluster for ApiServer {
         }
     }
 
+    async fn look(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, ClusterError> {
+        match (self.get(key).await?, self.shelf(&key.kind, &key.namespace)) {
+            (None, Some(shelf)) if !shelf.is_absent(key) => Ok(self.read(key).await?.map(Arc::new)),
+            (seen, _) => Ok(seen),
+        }
+    }
+
     async fn list(&self, kind: &Kind, namespace: Option<&str>) -> Result<Vec<Arc<Object>>, ClusterError> {
         let Some(shelves) = self.shelves.get(kind) else {
             return self.list_unwatched(kind, namespace).await;
