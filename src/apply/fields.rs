@@ -107,13 +107,10 @@ impl FieldSet {
                         below.add_field(name, value, shape.field("metadata").field(name));
                     }
                 }
-                if below.is_empty() {
-                    continue;
-                }
             } else {
                 below.add(value, shape.field(name));
             }
-            set.children.insert(PathElement::Field(name.clone()), below);
+            set.insert_child(PathElement::Field(name.clone()), below);
         }
         set
     }
@@ -228,9 +225,7 @@ impl FieldSet {
     }
 
     fn add_field(&mut self, name: &str, value: &Value, shape: &Shape) {
-        let mut below = Self::default();
-        below.add(value, shape);
-        self.children.insert(PathElement::Field(name.to_owned()), below);
+        self.insert_child(PathElement::Field(name.to_owned()), Self::of_value(value, shape));
     }
 
     fn add(&mut self, value: &Value, shape: &Shape) {
@@ -240,7 +235,8 @@ impl FieldSet {
                     self.add_field(name, value, shape.field(name));
                 }
             }
-            (Value::Array(items), Form::MapList(keys)) if !items.is_empty() => {
+            // Nobody owns an empty associative list.
+            (Value::Array(items), Form::MapList(keys)) => {
                 for item in items {
                     let Some(key) = item_key(item, keys) else { continue };
                     let mut below = Self::default();
@@ -249,7 +245,7 @@ impl FieldSet {
                     self.children.insert(PathElement::Key(key), below);
                 }
             }
-            (Value::Array(items), Form::SetList) if !items.is_empty() => {
+            (Value::Array(items), Form::SetList) => {
                 for item in items {
                     let member = Self { is_member: true, children: BTreeMap::new() };
                     self.children.insert(PathElement::Value(canonical_json(item)), member);

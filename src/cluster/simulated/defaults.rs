@@ -1,12 +1,24 @@
 //! The fields that a real API server fills in, as far as they matter to who compares objects.
+//!
+//! Those of custom kinds are read from the CRDs that Serin ships; those of built-in kinds are written out here.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use serde_json::{Map, Value, json};
 
+use crate::api::crds;
 use crate::object::{Kind, Object};
 
-/// Fills in the defaults of built-in kinds.
+/// Fills in the defaults of a kind.
 pub(super) fn fill_in(object: &mut Object, kind: &Kind) {
-    if *kind == Kind::DEPLOYMENT {
+    if let Some(defaults) = custom_kinds().get(kind) {
+        for (name, defaults) in &defaults.fields {
+            if let Some(value) = object.fields_mut().get_mut(name) {
+                defaults.fill_in(value);
+            }
+        }
+    } else if *kind == Kind::DEPLOYMENT {
         if let Some(spec) = map_at(object.fields_mut(), "spec") {
             deployment(spec);
         }
@@ -20,6 +32,72 @@ pub(super) fn fill_in(object: &mut Object, kind: &Kind) {
     {
         put(role, "apiGroup", "rbac.authorization.k8s.io");
     }
+}
+
+/// The defaults of a schema: only the branches that have any.
+#[derive(Default)]
+struct Defaults {
+    value: Option<Value>,
+    fields: Vec<(String, Defaults)>,
+    items: Option<Box<Defaults>>,
+}
+
+impl Defaults {
+    fn of_schema(schema: &Value) -> Self {
+        let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let fields = fields.map(|(name, schema)| (name.clone(), Self::of_schema(schema)));
+        Self {
+            value: schema.get("default").cloned(),
+            fields: fields.filter(|(_, defaults)| !defaults.is_empty()).collect(),
+            items: schema.get("items").map(Self::of_schema).filter(|items| !items.is_empty()).map(Box::new),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.value.is_none() && self.fields.is_empty() && self.items.is_none()
+    }
+
+    fn fill_in(&self, value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                for (name, defaults) in &self.fields {
+                    if let (None | Some(Value::Null), Some(default)) = (map.get(name), &defaults.value) {
+                        map.insert(name.clone(), default.clone());
+                    }
+                    if let Some(value) = map.get_mut(name) {
+                        defaults.fill_in(value);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                if let Some(defaults) = &self.items {
+                    items.iter_mut().for_each(|item| defaults.fill_in(item));
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+}
+
+/// The defaults of the kinds whose CRDs Serin ships.
+fn custom_kinds() -> &'static BTreeMap<Kind, Defaults> {
+    static KINDS: OnceLock<BTreeMap<Kind, Defaults>> = OnceLock::new();
+    KINDS.get_or_init(|| {
+        let mut kinds = BTreeMap::new();
+        for (_, text) in crds::all() {
+            // The tests of the CRDs hold them to be YAML; one that were not would have no defaults here.
+            let Ok(crd) = serde_saphyr::from_str::<Value>(text) else { continue };
+            let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            for version in crd.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten() {
+                let name = version.get("name").and_then(Value::as_str).unwrap_or_default();
+                let api_version = format!("{}/{name}", text("/spec/group"));
+                let kind = Kind::from_api_version(&api_version, text("/spec/names/kind"));
+                let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
+                kinds.insert(kind, Defaults::of_schema(schema));
+            }
+        }
+        kinds
+    })
 }
 
 fn deployment(spec: &mut Map<String, Value>) {

@@ -130,7 +130,10 @@ impl State {
         if !are_books_same {
             let api_version = key.kind.api_version();
             let entries: Vec<Value> = managers.iter().map(|manager| manager.to_value(&api_version)).collect();
-            object.set(&["metadata", "managedFields"], entries);
+            match (entries.is_empty(), object.fields_mut().get_mut("metadata")) {
+                (true, Some(Value::Object(metadata))) => drop(metadata.remove("managedFields")),
+                _ => object.set(&["metadata", "managedFields"], entries),
+            }
         }
         let is_gone = object.is_terminating()
             && object.at("/metadata/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty);
