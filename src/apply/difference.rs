@@ -431,7 +431,7 @@ fn text_of(value: &Value) -> String {
 
 /// Where a value is: a list of names that is only written out for what differs.
 struct Path<'a> {
-    parent: Option<&'a Path<'a>>,
+    parent: Option<&'a Self>,
     name: &'a str,
     is_item: bool,
 }

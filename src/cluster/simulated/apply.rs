@@ -95,10 +95,24 @@ pub(super) fn merge_apply(
         let keepers: Vec<&FieldSet> = others.map(|manager| &manager.fields).chain([&set]).collect();
         prune_map(object.fields_mut(), &last.fields, &keepers, shape);
     }
+    drop_empty(&mut object);
     let changes = Changes::between(live, &object, shape);
     let mut books = changes.taken_from(managers, |manager| !manager.is(name, Operation::Apply, part));
     enter(&mut books, name, Operation::Apply, part, set, now);
     (object, books)
+}
+
+/// Takes away the maps and lists that the server does not keep empty, so that nobody owns one that is not there.
+pub(super) fn drop_empty(object: &mut Object) {
+    let is_empty = |value: &Value| {
+        value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
+    };
+    if let Some(Value::Object(metadata)) = object.fields_mut().get_mut("metadata") {
+        metadata.retain(|_, value| !is_empty(value));
+    }
+    if object.fields().get("data").is_some_and(is_empty) {
+        object.fields_mut().remove("data");
+    }
 }
 
 /// The books after `name` changed `live` to `object` by an update or a patch.

@@ -38,8 +38,8 @@ pub(super) fn fill_in(object: &mut Object, kind: &Kind) {
 #[derive(Default)]
 struct Defaults {
     value: Option<Value>,
-    fields: Vec<(String, Defaults)>,
-    items: Option<Box<Defaults>>,
+    fields: Vec<(String, Self)>,
+    items: Option<Box<Self>>,
 }
 
 impl Defaults {
@@ -120,9 +120,11 @@ fn pod(pod: &mut Map<String, Value>) {
     put(pod, "schedulerName", "default-scheduler");
     put(pod, "terminationGracePeriodSeconds", 30);
     child(pod, "securityContext");
+    // Two names of one field, kept in step by the server.
     if let Some(account) = pod.get("serviceAccountName").cloned() {
-        // The old name of the same field, kept in step by the server.
         pod.insert("serviceAccount".into(), account);
+    } else if let Some(account) = pod.get("serviceAccount").cloned() {
+        pod.insert("serviceAccountName".into(), account);
     }
     for name in ["initContainers", "containers"] {
         maps_in(pod, name).for_each(container);

@@ -259,6 +259,7 @@ impl SimulatedCluster {
         }
         let mut object = object.clone();
         object.fields_mut().remove("status");
+        apply::drop_empty(&mut object);
         defaults::fill_in(&mut object, &key.kind);
         let bare = Object::bare(&key);
         let books = apply::books_of_update(&bare, &object, &[], manager, Part::Main, now);
@@ -525,6 +526,7 @@ impl State {
         for name in ["apiVersion", "kind"] {
             object.set(&[name], bare.fields()[name].clone());
         }
+        apply::drop_empty(&mut object);
         defaults::fill_in(&mut object, &key.kind);
         let books = apply::books_of_update(live, &object, &stored.managers, manager, Part::Main, now);
         let (object, effect) = self.commit(key, object, books, writer, now)?;
