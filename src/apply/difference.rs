@@ -94,6 +94,8 @@ impl Comparison {
     }
 
     fn compare(&mut self, path: &Path<'_>, wanted: &Value, live: Option<&Value>, shape: &Shape, owners: &Owners<'_>) {
+        // A removed map of a custom resource can stay behind as null.
+        let live = live.filter(|live| !live.is_null());
         match (wanted, live) {
             (Value::Null, _) => {}
             (Value::Object(map), Some(live_value @ Value::Object(live_map))) => {
@@ -188,7 +190,7 @@ impl Comparison {
         shape: &Shape,
         owners: &Owners<'_>,
     ) {
-        let Some(live) = live else { return };
+        let Some(live) = live.filter(|live| !live.is_null()) else { return };
         let wanted = wanted.filter(|wanted| !wanted.is_null());
         let Some(own) = own.as_object() else { return };
         if wanted.is_none() && owners.others.is_empty() {

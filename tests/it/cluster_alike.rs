@@ -163,13 +163,41 @@ fn owners(object: &Object) -> Value {
     json!(owners)
 }
 
+/// Fields of what is written here that are maps, or lists that are merged.
+const MAPS: [&str; 24] = [
+    "annotations",
+    "capabilities",
+    "configMap",
+    "data",
+    "env",
+    "httpGet",
+    "labels",
+    "limits",
+    "metadata",
+    "nodeSelector",
+    "ports",
+    "providerRef",
+    "providers",
+    "readinessProbe",
+    "resources",
+    "rollingUpdate",
+    "rollout",
+    "runtime",
+    "securityContext",
+    "spec",
+    "strategy",
+    "template",
+    "valueFrom",
+    "volumes",
+];
+
 /// Which inner nodes count as members themselves depends on schemas, and decides nothing.
 fn drop_markers(fields: &mut Value) {
     let Value::Object(map) = fields else { return };
     map.remove(".");
     map.retain(|name, below| {
         // A marker that is left alone is written like a leaf.
-        let is_marker = matches!(name.as_str(), "f:data" | "f:labels" | "f:annotations");
+        let is_marker = name.strip_prefix("f:").is_some_and(|name| MAPS.contains(&name));
         let was_leaf = below.as_object().is_some_and(Map::is_empty) && !is_marker;
         drop_markers(below);
         was_leaf || below.as_object().is_some_and(|below| !below.is_empty())
@@ -265,7 +293,8 @@ fn fields(key: &ObjectKey, sequence: &mut Sequence) -> Value {
                             ("extraEnv", &mut |s| {
                                 items(s, vec![json!({"name": "X", "value": "1"}), json!({"name": "Y"})])
                             }),
-                            ("nodeSelector", &mut |s| json!({"zone": number(s).to_string()})),
+                            // Not a map of texts: of one that is taken away the real server keeps a null.
+                            ("terminationGracePeriodSeconds", &mut |s| number(s).into()),
                         ],
                     )
                     .into()

@@ -257,26 +257,47 @@ fn merge(live: &mut Value, config: &Value, shape: &Shape) {
     }
 }
 
-/// The configured items in their order; items of others keep their places between them.
+/// The configured items in their order; items of others keep their places among the live ones as far as that goes.
 fn merge_items(live: &mut Vec<Value>, config: &[Value], keys: &[&str], shape: &Shape) {
-    let wanted: Vec<Option<String>> = config.iter().map(|item| item_key(item, keys)).collect();
-    let mut old: Vec<(Option<String>, Option<Value>)> =
-        std::mem::take(live).into_iter().map(|item| (item_key(&item, keys), Some(item))).collect();
-    let mut at = 0;
-    for (item, key) in config.iter().zip(&wanted) {
-        while let Some((_, slot)) = old.get_mut(at).filter(|(key, _)| !wanted.contains(key)) {
-            live.extend(slot.take());
-            at += 1;
+    let old: Vec<(Option<String>, Value)> =
+        std::mem::take(live).into_iter().map(|item| (item_key(&item, keys), item)).collect();
+    let new: Vec<Option<String>> = config.iter().map(|item| item_key(item, keys)).collect();
+    let find_old = |key: &Option<String>| old.iter().find(|(other, _)| other == key).map(|(_, item)| item);
+    let merged = |at: usize| match find_old(&new[at]) {
+        Some(item) => {
+            let mut item = item.clone();
+            merge(&mut item, &config[at], &shape.item());
+            item
         }
-        at += usize::from(at < old.len());
-        let mut merged = old.iter_mut().find(|(other, _)| other == key).and_then(|(_, slot)| slot.take());
-        match &mut merged {
-            Some(merged) => merge(merged, item, &shape.item()),
-            None => merged = Some(item.clone()),
+        None => config[at].clone(),
+    };
+    // Which of the items that both have is due next, in the order of the configuration.
+    let mut due = new.iter().filter(|key| find_old(key).is_some()).peekable();
+    let (mut from_old, mut from_new) = (0, 0);
+    while from_old < old.len() || from_new < new.len() {
+        if let Some((key, item)) = old.get(from_old) {
+            let place = new.iter().position(|other| other == key);
+            let is_passed = match place {
+                // Nobody configures it.
+                None => {
+                    live.push(item.clone());
+                    true
+                }
+                Some(place) if place < from_new => true,
+                Some(place) => place != from_new && from_new < new.len() && due.peek().is_some_and(|due| *due != key),
+            };
+            if is_passed {
+                from_old += 1;
+                continue;
+            }
+            from_old += usize::from(place == Some(from_new));
         }
-        live.extend(merged);
+        if from_new < new.len() {
+            live.push(merged(from_new));
+            due.next_if(|due| **due == new[from_new]);
+            from_new += 1;
+        }
     }
-    live.extend(old.into_iter().filter(|(key, _)| !wanted.contains(key)).filter_map(|(_, slot)| slot));
 }
 
 /// Takes away what is in `last` and that nobody of `keepers` owns, at any depth.
@@ -303,7 +324,8 @@ fn prune(value: &mut Value, last: &FieldSet, keepers: &[&FieldSet], shape: &Shap
                     (PathElement::Value(text), _) => canonical_json(item) == *text,
                     _ => false,
                 };
-                if keepers.is_empty() {
+                // Who owns a field of an item without the item itself does not keep it.
+                if !keepers.iter().any(|set| set.is_member()) {
                     items.retain(|item| !is_meant(item));
                 } else if let Some(item) = items.iter_mut().find(|item| is_meant(item)) {
                     prune(item, below, &keepers, &shape.item());
