@@ -7,7 +7,6 @@ mod fault_search;
 mod cluster_contract;
 mod cluster_contract_real;
 mod cluster_alike;
-mod repository_contract;
 mod cluster_real;
 mod git_mirror;
 mod repository_contract;

@@ -104,9 +104,8 @@ pub(super) fn merge_apply(
 
 /// Takes away the maps and lists that the server does not keep empty, so that nobody owns one that is not there.
 pub(super) fn drop_empty(object: &mut Object) {
-    let is_empty = |value: &Value| {
-        value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
-    };
+    let is_empty =
+        |value: &Value| value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty);
     if let Some(Value::Object(metadata)) = object.fields_mut().get_mut("metadata") {
         metadata.retain(|_, value| !is_empty(value));
     }
