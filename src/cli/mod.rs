@@ -82,10 +82,13 @@ fn run_command() -> Result<ExitStatus, Failure> {
         return run::run(*args, log, &typed, &environment);
     }
     let log = resolve_log(log, &typed, &environment).map_err(Failure::usage)?;
+    // `demo` has its own in its folder, since its screen is for the story.
+    if let Command::Demo(args) = &command {
+        return demo::run(args, &log);
+    }
     start_logging(&log).map_err(Failure::internal)?;
     match command {
-        Command::Run(_) => unreachable!("it was handled above"),
-        Command::Demo(args) => demo::run(&args),
+        Command::Run(_) | Command::Demo(_) => unreachable!("they were handled above"),
         Command::Status(args) => status::run(args),
         Command::Crds(args) => crds::run(&args),
     }

@@ -32,9 +32,19 @@ pub fn print_failure(failure: &Failure) {
     if failure.text().is_empty() {
         return;
     }
-    let has_color = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let has_color = io::stderr().is_terminal() && allows_color();
     let label = if has_color { "\u{1b}[1;31merror:\u{1b}[0m" } else { "error:" };
     print_note(&format!("{label} {}", failure.text()));
+}
+
+/// Whether what is printed on stdout may have colours: it is a terminal, and nobody asked for none.
+pub(crate) fn has_color_on_stdout() -> bool {
+    io::stdout().is_terminal() && allows_color() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// `NO_COLOR`, as <https://no-color.org> says.
+fn allows_color() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Prints what clap says: help and version are results, everything else is a mistake.

@@ -35,7 +35,7 @@ pub fn run(args: RunArgs, log: LogArgs, typed: &TypedAs, environment: &Environme
 fn start(settings: &Settings, metrics: Metrics) -> Result<ExitStatus, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::internal)?;
     runtime.block_on(async {
-        let assembled = Assembled::new(settings, metrics.clone()).await.map_err(failure)?;
+        let assembled = Assembled::new(settings, metrics.clone()).await.map_err(serve_failure)?;
         let stop = stop_signal(metrics.clone()).map_err(Failure::internal)?;
         fetch_on_hangup(Arc::clone(&assembled.daemon)).map_err(Failure::internal)?;
         assembled.run(stop).await;
@@ -43,7 +43,8 @@ fn start(settings: &Settings, metrics: Metrics) -> Result<ExitStatus, Failure> {
     })
 }
 
-fn failure(error: ServeError) -> Failure {
+/// How a daemon that does not start ends the command.
+pub(crate) fn serve_failure(error: ServeError) -> Failure {
     match error {
         ServeError::Connect(_) => Failure::unavailable(error),
         ServeError::Mirror { .. } | ServeError::Bind(_) => Failure::internal(error),
@@ -51,7 +52,7 @@ fn failure(error: ServeError) -> Failure {
 }
 
 /// Resolves at the first SIGTERM or SIGINT; from then on a second one ends the process at once.
-fn stop_signal(metrics: Metrics) -> std::io::Result<impl Future<Output = ()>> {
+pub(crate) fn stop_signal(metrics: Metrics) -> std::io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {

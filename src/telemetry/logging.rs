@@ -1,7 +1,9 @@
 //! The log: text for people on a terminal, JSON for machines otherwise. It goes to stderr, because stdout
 //! belongs to results.
 
+use std::fs::File;
 use std::io::IsTerminal;
+use std::sync::Arc;
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
@@ -33,6 +35,19 @@ pub enum LogError {
 pub fn start_logging(settings: &LogSettings) -> Result<(), LogError> {
     let is_terminal = std::io::stderr().is_terminal();
     subscriber(settings, is_terminal, std::io::stderr)?.try_init().map_err(LogError::Started)
+}
+
+/// Starts the log of this process in a file, as lines for people unless `settings` ask for JSON.
+///
+/// # Errors
+/// As [`start_logging`].
+pub fn start_logging_to(settings: &LogSettings, file: File) -> Result<(), LogError> {
+    let format = match settings.format {
+        LogFormat::Auto | LogFormat::Text => LogFormat::Text,
+        LogFormat::Json => LogFormat::Json,
+    };
+    let settings = LogSettings { format, ..settings.clone() };
+    subscriber(&settings, false, Arc::new(file))?.try_init().map_err(LogError::Started)
 }
 
 /// The subscriber that writes to `writer` as `settings` say; `Auto` is decided by `is_terminal`.

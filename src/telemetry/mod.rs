@@ -14,7 +14,7 @@ mod sync_metrics;
 mod tests;
 
 pub use chain::Chain;
-pub use logging::{LogError, start_logging};
+pub use logging::{LogError, start_logging, start_logging_to};
 pub use metrics::Metrics;
 pub use rollout_metrics::{RolloutMetrics, StepType};
 pub use sync_metrics::{PassKind, SyncMetrics, SyncVerb};

@@ -1,0 +1,158 @@
+//! What can be seen of the rollout at one moment, and how it looks as a line.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::api::names::{CANARY, candidate_deployment};
+use crate::cli::demo::daemon::deployed_version;
+use crate::cli::demo::stage::Paint;
+use crate::cli::status::agent_rows;
+use crate::cluster::simulated::{PodView, SimulatedCluster};
+use crate::ids::AgentKey;
+use crate::object::{Kind, Object, ObjectKey};
+
+/// The agent and its pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sight {
+    /// Whether a rollout is in flight.
+    pub(super) is_active: bool,
+    /// What Serin says about it.
+    pub(super) message: String,
+    /// What the line shows.
+    pub(super) line: Line,
+}
+
+/// What a line shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Line {
+    step: String,
+    requested: Option<i64>,
+    delivered: Option<i64>,
+    /// The stable pods.
+    pub(super) stable: Track,
+    /// The pods on trial.
+    pub(super) candidate: Track,
+    waits_for: String,
+}
+
+/// The pods of one track.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Track {
+    version: String,
+    /// Those that can serve.
+    pub(super) available: usize,
+    /// Those that cannot yet.
+    pub(super) starting: usize,
+}
+
+impl Sight {
+    /// Looks at the cluster.
+    pub(super) fn of(cluster: &SimulatedCluster, agent: &AgentKey, now: Timestamp) -> Self {
+        let deployment = |name: &str| cluster.live(&ObjectKey::new(Kind::DEPLOYMENT, &agent.namespace, name));
+        let deployments: Vec<Arc<Object>> =
+            [agent.name.clone(), candidate_deployment(&agent.name)].iter().filter_map(|name| deployment(name)).collect();
+        match cluster.live(&ObjectKey::agent(agent)) {
+            Some(object) => Self::from_objects(&object, &deployments, &cluster.pods(), now),
+            None => Self::default(),
+        }
+    }
+
+    fn from_objects(agent: &Arc<Object>, deployments: &[Arc<Object>], pods: &[PodView], now: Timestamp) -> Self {
+        let Some(row) = agent_rows(std::slice::from_ref(agent), deployments, now).pop() else {
+            return Self::default();
+        };
+        let message = row.message.unwrap_or_default();
+        let is_promoting = agent.at("/status/rollout/promoting").and_then(Value::as_bool).unwrap_or(false);
+        let is_turning_back = message.starts_with("rolling back");
+        let current = agent.integer("/status/rollout/currentStep").and_then(|step| usize::try_from(step).ok());
+        let step = current.and_then(|step| agent.at("/spec/rollout/steps")?.get(step));
+        let step = match (row.step, step) {
+            _ if !row.active => String::new(),
+            _ if is_promoting => "promote".to_owned(),
+            _ if is_turning_back => "roll back".to_owned(),
+            (Some(number), Some(step)) => format!("{number}/{} {}", row.steps, step_text(step)),
+            _ => "all steps done".to_owned(),
+        };
+        // "step 0: setWeight 25: <what it waits for>"; a pause says nothing that the step does not.
+        let waits_for = match message.splitn(3, ": ").nth(2) {
+            Some(waits_for) if row.active && message.starts_with("step ") && !step.contains("pause") => waits_for,
+            _ => "",
+        };
+        let track = |name: &str, is_candidate: bool| {
+            let deployment = deployments.iter().find(|deployment| deployment.name() == name);
+            let of_track = |pod: &&PodView| {
+                pod.deployment.name == name && (pod.track.as_deref() == Some(CANARY)) == is_candidate
+            };
+            let available = pods.iter().filter(of_track).filter(|pod| pod.is_available).count();
+            Track {
+                version: deployment.and_then(|d| deployed_version(d)).unwrap_or_default().to_owned(),
+                available,
+                starting: pods.iter().filter(of_track).count() - available,
+            }
+        };
+        let line = Line {
+            step,
+            requested: row.requested_weight,
+            delivered: row.delivered_weight,
+            stable: track(agent.name(), false),
+            candidate: track(&candidate_deployment(agent.name()), true),
+            waits_for: waits_for.to_owned(),
+        };
+        Self { is_active: row.active, message, line }
+    }
+}
+
+/// A step as people write it: `setWeight 25`, `pause 2s`.
+fn step_text(step: &Value) -> String {
+    if let Some(weight) = step["setWeight"].as_i64() {
+        return format!("setWeight {weight}");
+    }
+    match step["pause"]["duration"].as_str() {
+        Some(duration) => format!("pause {duration}"),
+        None => "pause".to_owned(),
+    }
+}
+
+/// The titles above the lines.
+pub(super) const TITLES: &str = "  time   step             asked    now   stable        candidate";
+
+/// How wide the columns of pods are: a version of five characters, a space, four pods, two more while they roll.
+const PODS_WIDTH: usize = 14;
+
+/// How much of what is waited for fits into the line.
+const WAITS_WIDTH: usize = 30;
+
+impl Line {
+    /// The line at a time since the demo began.
+    pub(super) fn render(&self, paint: Paint, seconds: f64) -> String {
+        let percent = |weight: Option<i64>| weight.map_or_else(|| "–".to_owned(), |weight| format!("{weight}%"));
+        let time = paint.dim(&format!("{seconds:>5.1}s"));
+        let asked = percent(self.requested);
+        let now = paint.bold(&format!("{:>5}", percent(self.delivered)));
+        let step = if self.step.is_empty() { "–" } else { &self.step };
+        let stable = self.stable.render(|pods| paint.blue(pods));
+        let candidate = self.candidate.render(|pods| paint.yellow(pods));
+        let waits_for: String = self.waits_for.chars().take(WAITS_WIDTH).collect();
+        let line = format!("{time}   {step:<16} {asked:>5}  {now}   {stable}{candidate}{}", paint.dim(&waits_for));
+        line.trim_end().to_owned()
+    }
+}
+
+impl Track {
+    /// Whether it has no pods.
+    pub(super) fn is_gone(&self) -> bool {
+        self.available + self.starting == 0
+    }
+
+    /// Version and pods, as wide as the column.
+    fn render(&self, paint: impl Fn(&str) -> String) -> String {
+        let pods = "●".repeat(self.available) + &"○".repeat(self.starting);
+        if pods.is_empty() {
+            return " ".repeat(PODS_WIDTH);
+        }
+        let padding = PODS_WIDTH.saturating_sub(self.version.chars().count() + 1 + pods.chars().count());
+        format!("{} {}{}", self.version, paint(&pods), " ".repeat(padding))
+    }
+}
