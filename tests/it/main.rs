@@ -29,3 +29,8 @@ mod cli_help;
 mod cli_settings;
 mod cli_status;
 mod cli_support;
+mod demo;
+
+mod architecture;
+mod deploy;
+mod examples;

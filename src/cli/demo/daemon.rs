@@ -46,12 +46,10 @@ impl RunningDaemon {
         let config = folder.settings().to_string_lossy().into_owned();
         let args = RunArgs { config: Some(config), ..RunArgs::default() };
         let environment = Environment::of_process();
-        let loaded =
-            load(args, LogArgs::default(), &TypedAs::default(), &environment).map_err(Failure::usage)?;
+        let loaded = load(args, LogArgs::default(), &TypedAs::default(), &environment).map_err(Failure::usage)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::internal)?;
         let metrics = Metrics::new();
-        let assembled =
-            runtime.block_on(Assembled::new(&loaded.settings, metrics.clone())).map_err(serve_failure)?;
+        let assembled = runtime.block_on(Assembled::new(&loaded.settings, metrics.clone())).map_err(serve_failure)?;
         let Some(cluster) = assembled.simulated.clone() else {
             return Err(Failure::message(ExitStatus::Internal, "the settings of the demo ask for a real cluster"));
         };

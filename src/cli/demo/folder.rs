@@ -56,7 +56,8 @@ impl DemoFolder {
             let message = format!("the folder {shown} is not empty, and the demo did not make it{OTHER_FOLDER}");
             return Err(Failure::message(ExitStatus::Usage, message));
         }
-        let lock = File::options().create(true).append(true).open(&marker).map_err(|error| cannot("written", &error))?;
+        let lock =
+            File::options().create(true).append(true).open(&marker).map_err(|error| cannot("written", &error))?;
         match lock.try_lock() {
             Err(TryLockError::WouldBlock) => {
                 let message = format!("another demo is running in the folder {shown}{OTHER_FOLDER}");
@@ -83,22 +84,17 @@ impl DemoFolder {
         &self.shown
     }
 
-    /// The folder itself; absolute.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The bare repository.
+    /// The bare repository; absolute.
     pub(super) fn repository(&self) -> PathBuf {
         self.path.join("config.git")
     }
 
-    /// The person's clone.
+    /// The person's clone; absolute.
     pub(super) fn clone_folder(&self) -> PathBuf {
         self.path.join("clone")
     }
 
-    /// The settings of the daemon.
+    /// The settings file of the daemon; absolute.
     pub(super) fn settings(&self) -> PathBuf {
         self.path.join("serin.yaml")
     }
@@ -182,7 +178,7 @@ mod tests {
         std::os::unix::fs::symlink(other.path(), dir.path().join("link")).unwrap();
         drop(folder);
         let folder = DemoFolder::claim(dir.path()).unwrap();
-        let mut names = names_in(folder.path()).unwrap();
+        let mut names = names_in(dir.path()).unwrap();
         names.sort();
         assert_eq!(names, [MARKER, "serin.yaml"]);
         assert!(other.path().join("thesis.txt").is_file());

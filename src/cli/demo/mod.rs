@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use crate::cli::demo::daemon::RunningDaemon;
 use crate::cli::demo::folder::DemoFolder;
-use crate::cli::demo::person::Person;
+use crate::cli::demo::person::{Person, require_git};
 use crate::cli::demo::stage::Stage;
 use crate::cli::exit::{ExitStatus, Failure};
 use crate::settings::LogSettings;
@@ -40,12 +40,13 @@ pub struct DemoArgs {
 /// If git is not installed, the folder is not the demo's or cannot be written, or the demo does not come to its end.
 pub fn run(args: &DemoArgs, log: &LogSettings) -> Result<ExitStatus, Failure> {
     let DemoArgs { dir, keep_running } = args;
-    let person = Person::find(dir)?;
+    require_git()?;
     let folder = DemoFolder::claim(dir)?;
+    let person = Person::with_clone_in(&folder)?;
     start_logging_to(log, folder.create_log()?).map_err(Failure::internal)?;
     let mut stage = Stage::new(&folder, &person, story::agent());
     story::introduce(&stage)?;
-    story::set_up(&stage)?;
+    story::push_examples(&mut stage)?;
     let daemon = RunningDaemon::start(&folder)?;
     stage.raise(&daemon);
     story::tell(&mut stage)?;

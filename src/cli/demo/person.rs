@@ -4,10 +4,12 @@
 //! that the demo is the same everywhere.
 
 use std::io::{self, Read};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus as ProcessEnd, Stdio};
 use std::time::Duration;
 
+use crate::cli::demo::folder::DemoFolder;
 use crate::cli::exit::{ExitStatus, Failure};
 use crate::clock::{Clock, SystemClock};
 
@@ -26,29 +28,22 @@ pub(super) struct Person {
 }
 
 impl Person {
-    /// Somebody who works below `dir`, where git is installed.
+    /// Makes the bare repository of the folder and a clone of it, on a branch `main` without commits.
     ///
     /// # Errors
-    /// If it is not.
-    pub(super) fn find(dir: &Path) -> Result<Self, Failure> {
-        let dir = std::path::absolute(dir).map_err(Failure::internal)?;
-        let person = Self { repository: dir.join("config.git"), clone: dir.join("clone") };
-        person.run(Path::new("/"), &["--version"])?;
-        Ok(person)
-    }
-
-    /// Makes the bare repository and the clone of it.
-    pub(super) fn clone_repository(&self) -> Result<(), Failure> {
-        let (repository, clone) = (path_text(&self.repository)?, path_text(&self.clone)?);
+    /// If git fails.
+    pub(super) fn with_clone_in(folder: &DemoFolder) -> Result<Self, Failure> {
+        let person = Self { repository: folder.repository(), clone: folder.clone_folder() };
+        let (repository, clone) = (path_text(&person.repository)?, path_text(&person.clone)?);
         // Older versions of git know no --initial-branch.
-        self.run(Path::new("/"), &["init", "--quiet", "--bare", repository])?;
-        self.run(&self.repository, &["symbolic-ref", "HEAD", "refs/heads/main"])?;
-        self.run(Path::new("/"), &["clone", "--quiet", repository, clone])?;
-        self.git(&["symbolic-ref", "HEAD", "refs/heads/main"])?;
+        run(Path::new("/"), &["init", "--quiet", "--bare", repository])?;
+        run(&person.repository, &["symbolic-ref", "HEAD", "refs/heads/main"])?;
+        run(Path::new("/"), &["clone", "--quiet", repository, clone])?;
+        person.git(&["symbolic-ref", "HEAD", "refs/heads/main"])?;
         for (name, value) in CLONE_CONFIG {
-            self.git(&["config", name, value])?;
+            person.git(&["config", name, value])?;
         }
-        Ok(())
+        Ok(person)
     }
 
     /// Runs git in the clone and returns what it printed.
@@ -56,44 +51,51 @@ impl Person {
     /// # Errors
     /// If it fails, with its own words, or takes too long.
     pub(super) fn git(&self, arguments: &[&str]) -> Result<String, Failure> {
-        self.run(&self.clone, arguments)
+        run(&self.clone, arguments)
     }
 
     /// The newest commit of a branch of the bare repository.
     pub(super) fn tip(&self, branch: &str) -> Result<Option<String>, Failure> {
         let name = format!("refs/heads/{branch}");
-        let text = self.run(&self.repository, &["for-each-ref", "--format=%(objectname)", &name])?;
+        let text = run(&self.repository, &["for-each-ref", "--format=%(objectname)", &name])?;
         Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty()))
     }
 
     /// Runs git in the bare repository.
     pub(super) fn git_on_server(&self, arguments: &[&str]) -> Result<String, Failure> {
-        self.run(&self.repository, arguments)
+        run(&self.repository, arguments)
     }
+}
 
-    fn run(&self, folder: &Path, arguments: &[&str]) -> Result<String, Failure> {
-        let shown = format!("git {}", arguments.first().copied().unwrap_or_default());
-        let mut command = hermetic_git();
-        command.current_dir(folder).args(arguments);
-        let finished = match finish(&mut command) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let message = "git is not installed, and the demo plays a person who uses it\n  \
-                               hint: apt-get install git, or see https://git-scm.com";
-                return Err(Failure::message(ExitStatus::NotFound, message));
-            }
-            finished => finished.map_err(|error| {
-                Failure::message(ExitStatus::Internal, format!("{shown} cannot be run: {error}"))
-            })?,
-        };
-        let Some((end, stdout, stderr)) = finished else {
-            let message = format!("{shown} did not end within {} seconds", PATIENCE.as_secs());
-            return Err(Failure::message(ExitStatus::Internal, message));
-        };
-        if end.success() {
-            return Ok(stdout);
+/// Looks whether git is installed.
+///
+/// # Errors
+/// If it is not.
+pub(super) fn require_git() -> Result<(), Failure> {
+    run(Path::new("/"), &["--version"]).map(drop)
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Result<String, Failure> {
+    let shown = format!("git {}", arguments.first().copied().unwrap_or_default());
+    let mut command = hermetic_git();
+    command.current_dir(folder).args(arguments);
+    let finished = match finish(&mut command) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let message = "git is not installed, and the demo plays a person who uses it\n  \
+                           hint: apt-get install git, or see https://git-scm.com";
+            return Err(Failure::message(ExitStatus::NotFound, message));
         }
-        Err(Failure::message(ExitStatus::Internal, format!("{shown} failed: {}", stderr.trim())))
+        finished => finished
+            .map_err(|error| Failure::message(ExitStatus::Internal, format!("{shown} cannot be run: {error}")))?,
+    };
+    let Some((end, stdout, stderr)) = finished else {
+        let message = format!("{shown} did not end within {} seconds", PATIENCE.as_secs());
+        return Err(Failure::message(ExitStatus::Internal, message));
+    };
+    if end.success() {
+        return Ok(stdout);
     }
+    Err(Failure::message(ExitStatus::Internal, format!("{shown} failed: {}", stderr.trim())))
 }
 
 fn path_text(path: &Path) -> Result<&str, Failure> {
@@ -115,7 +117,8 @@ fn hermetic_git() -> Command {
         ("GIT_PAGER", "cat"),
         ("LC_ALL", "C.UTF-8"),
     ];
-    command.envs(fixed);
+    // Ctrl-C is for the demo; a git that it ended halfway would look like a failure.
+    command.envs(fixed).process_group(0);
     command
 }
 

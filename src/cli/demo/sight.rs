@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::api::names::{CANARY, candidate_deployment};
 use crate::cli::demo::daemon::deployed_version;
-use crate::cli::demo::stage::Paint;
+use crate::cli::demo::stage::{Paint, cut};
 use crate::cli::status::agent_rows;
 use crate::cluster::simulated::{PodView, SimulatedCluster};
 use crate::ids::AgentKey;
@@ -51,8 +51,10 @@ impl Sight {
     /// Looks at the cluster.
     pub(super) fn of(cluster: &SimulatedCluster, agent: &AgentKey, now: Timestamp) -> Self {
         let deployment = |name: &str| cluster.live(&ObjectKey::new(Kind::DEPLOYMENT, &agent.namespace, name));
-        let deployments: Vec<Arc<Object>> =
-            [agent.name.clone(), candidate_deployment(&agent.name)].iter().filter_map(|name| deployment(name)).collect();
+        let deployments: Vec<Arc<Object>> = [agent.name.clone(), candidate_deployment(&agent.name)]
+            .iter()
+            .filter_map(|name| deployment(name))
+            .collect();
         match cluster.live(&ObjectKey::agent(agent)) {
             Some(object) => Self::from_objects(&object, &deployments, &cluster.pods(), now),
             None => Self::default(),
@@ -77,14 +79,15 @@ impl Sight {
         };
         // "step 0: setWeight 25: <what it waits for>"; a pause says nothing that the step does not.
         let waits_for = match message.splitn(3, ": ").nth(2) {
-            Some(waits_for) if row.active && message.starts_with("step ") && !step.contains("pause") => waits_for,
+            Some(why) if row.active && message.starts_with("step ") && !step.contains("pause") => {
+                why.strip_prefix("waiting for ").unwrap_or(why)
+            }
             _ => "",
         };
         let track = |name: &str, is_candidate: bool| {
             let deployment = deployments.iter().find(|deployment| deployment.name() == name);
-            let of_track = |pod: &&PodView| {
-                pod.deployment.name == name && (pod.track.as_deref() == Some(CANARY)) == is_candidate
-            };
+            let of_track =
+                |pod: &&PodView| pod.deployment.name == name && (pod.track.as_deref() == Some(CANARY)) == is_candidate;
             let available = pods.iter().filter(of_track).filter(|pod| pod.is_available).count();
             Track {
                 version: deployment.and_then(|d| deployed_version(d)).unwrap_or_default().to_owned(),
@@ -116,15 +119,25 @@ fn step_text(step: &Value) -> String {
 }
 
 /// The titles above the lines.
-pub(super) const TITLES: &str = "  time   step             asked    now   stable        candidate";
+pub(super) const TITLES: &str = "  time  step              asked   now   stable       candidate    waits for";
 
 /// How wide the columns of pods are: a version of five characters, a space, four pods, two more while they roll.
-const PODS_WIDTH: usize = 14;
+const PODS_WIDTH: usize = 13;
 
 /// How much of what is waited for fits into the line.
-const WAITS_WIDTH: usize = 30;
+const WAITS_WIDTH: usize = 33;
 
 impl Line {
+    /// Whether there is nothing to show yet.
+    pub(super) fn is_blank(&self) -> bool {
+        self.stable.is_gone() && self.candidate.is_gone()
+    }
+
+    /// Whether a step is in progress that only time completes.
+    pub(super) fn is_pausing(&self) -> bool {
+        self.step.contains("pause")
+    }
+
     /// The line at a time since the demo began.
     pub(super) fn render(&self, paint: Paint, seconds: f64) -> String {
         let percent = |weight: Option<i64>| weight.map_or_else(|| "–".to_owned(), |weight| format!("{weight}%"));
@@ -134,9 +147,18 @@ impl Line {
         let step = if self.step.is_empty() { "–" } else { &self.step };
         let stable = self.stable.render(|pods| paint.blue(pods));
         let candidate = self.candidate.render(|pods| paint.yellow(pods));
-        let waits_for: String = self.waits_for.chars().take(WAITS_WIDTH).collect();
-        let line = format!("{time}   {step:<16} {asked:>5}  {now}   {stable}{candidate}{}", paint.dim(&waits_for));
+        let waits_for = paint.dim(&cut_at_word(&self.waits_for, WAITS_WIDTH));
+        let line = format!("{time}  {step:<17} {asked:>5} {now}   {stable}{candidate}{waits_for}");
         line.trim_end().to_owned()
+    }
+}
+
+/// A text of at most `width` characters, cut after a word.
+fn cut_at_word(text: &str, width: usize) -> String {
+    let cut = cut(text, width);
+    match cut.strip_suffix('…').and_then(|kept| kept.rsplit_once(' ')) {
+        Some((words, _)) => format!("{words} …"),
+        None => cut,
     }
 }
 

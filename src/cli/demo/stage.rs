@@ -133,9 +133,13 @@ impl<'a> Stage<'a> {
     }
 
     /// Shows the titles of the lines that follow.
-    pub(super) fn show_titles(&mut self) -> Result<(), Failure> {
-        self.shown = None;
+    pub(super) fn show_titles(&self) -> Result<(), Failure> {
         self.say(&format!("\n{}", self.paint.dim(TITLES)))
+    }
+
+    /// The next line is shown even where it is the same as the last.
+    pub(super) fn forget(&mut self) {
+        self.shown = None;
     }
 
     /// Shows the rollout while it moves, until `is_done`; what each commit on main by somebody else says, too.
@@ -157,7 +161,7 @@ impl<'a> Stage<'a> {
             self.show_commits(now)?;
             let is_done = is_done(&sight);
             let is_new = self.shown.as_ref().is_none_or(|shown| shown.line != sight.line);
-            if is_new && (is_done || before.as_ref() == Some(&sight)) {
+            if is_new && !sight.line.is_blank() && (is_done || before.as_ref() == Some(&sight)) {
                 self.say(&sight.line.render(self.paint, self.seconds(now)))?;
                 self.shown = Some(sight.clone());
             }
@@ -225,7 +229,7 @@ impl<'a> Stage<'a> {
             }
             let time = self.paint.dim(&format!("{:>5.1}s", self.seconds(now)));
             let text = cut(&format!("◆ {commit} by {author}: {subject}"), TEXT_WIDTH - 6);
-            self.say(&format!("{time}   {}", self.paint.green(&text)))?;
+            self.say(&format!("{time}  {}", self.paint.green(&text)))?;
         }
         self.known_tip = tip;
         Ok(())
@@ -249,11 +253,15 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// An argument as a shell needs it.
+/// An argument as people type it.
 fn quote(argument: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=%,@^~<>".contains(c);
-    let needs_none = !argument.is_empty() && argument.chars().all(is_plain);
-    if needs_none { argument.to_owned() } else { format!("\"{argument}\"") }
+    let is_plain =
+        |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:,@^~=".contains(c));
+    match argument.split_once('=') {
+        _ if is_plain(argument) => argument.to_owned(),
+        Some((flag, value)) if is_plain(flag) => format!("{flag}=\"{value}\""),
+        _ => format!("\"{argument}\""),
+    }
 }
 
 /// A text of at most `width` characters, with a sign where it was cut.

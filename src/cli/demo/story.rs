@@ -36,32 +36,35 @@ pub(super) fn introduce(stage: &Stage<'_>) -> Result<(), Failure> {
         "\n{}\n\n  \
          The agent quickstart/support-agent runs version 1.0.0 of its prompt pack in 4 pods. You try other\n  \
          versions by pushing to git. Serin gives each of them a growing share of the traffic, and writes\n  \
-         what it decides back to git.\n\n  \
-         {}  the repository, as on a git host     {}   your clone of it\n  \
-         {}  what Serin was told                 {}   what it did, in detail",
+         what it decides back to git. The cluster is simulated, all the rest is real.\n",
         paint.bold("Serin: every promotion and every rollback is a commit"),
-        pad(&format!("{folder}/config.git"), 22),
-        pad(&format!("{folder}/clone"), 20),
-        pad(&format!("{folder}/serin.yaml"), 22),
-        pad(&format!("{folder}/serin.log"), 20),
-    ))
+    ))?;
+    let places = [
+        ("config.git", "the repository, as on a git host"),
+        ("clone", "your clone of it"),
+        ("serin.yaml", "what Serin was told"),
+        ("serin.log", "what it did, in detail"),
+    ];
+    for (name, what) in places {
+        let path = format!("{folder}/{name}");
+        stage.say(&format!("  {path:<width$}   {what}", width = folder.chars().count() + 11))?;
+    }
+    stage.say(&format!("\n  {} a pod that serves   {} one that does not yet", paint.blue("●"), paint.blue("○")))
 }
 
-/// Makes the repository and pushes the first commit.
-pub(super) fn set_up(stage: &Stage<'_>) -> Result<(), Failure> {
-    stage.person.clone_repository()?;
+/// Pushes the first commit.
+pub(super) fn push_examples(stage: &mut Stage<'_>) -> Result<(), Failure> {
     for (name, text) in FILES {
         stage.folder.write(&format!("clone/{name}"), text)?;
     }
     stage.person.git(&["add", "."])?;
     stage.person.git(&["commit", "--quiet", "-m", "run support-pack 1.0.0"])?;
     stage.person.git(&["push", "--quiet", "-u", "origin", "main"])?;
-    Ok(())
+    stage.note_push()
 }
 
 /// Tells all of it.
 pub(super) fn tell(stage: &mut Stage<'_>) -> Result<(), Failure> {
-    stage.note_push()?;
     stage.show_titles()?;
     stage.follow("the agent runs", PATIENCE, |sight| sight.line.stable.available == 4)?;
     promoted(stage)?;
@@ -86,8 +89,7 @@ fn promoted(stage: &mut Stage<'_>) -> Result<(), Failure> {
 fn reverted(stage: &mut Stage<'_>) -> Result<(), Failure> {
     stage.title("2. You change your mind: git revert, in flight")?;
     push_candidate(stage, "1.2.0")?;
-    stage.follow("1.2.0 gets traffic", PATIENCE, |sight| sight.line.candidate.available > 0 && sight.is_active)?;
-    pause_to_read();
+    stage.follow("1.2.0 has traffic", PATIENCE, |sight| sight.line.is_pausing())?;
     stage.say("")?;
     stage.git(&["revert", "--no-edit", "HEAD"])?;
     stage.git(&["push", "--quiet"])?;
@@ -169,6 +171,7 @@ pub(super) fn hand_over(stage: &mut Stage<'_>, is_over: &AtomicBool) -> Result<(
         "\n  To take it back: git revert --no-edit HEAD && git push. To take back a promotion: git pull, then\n  \
          the same. What Serin does is shown here. Ctrl-C ends it.",
     )?;
+    stage.forget();
     stage.show_titles()?;
     // The one wait without a deadline: it is the person who says when.
     stage.follow("Ctrl-C", Duration::MAX, |_| is_over.load(Ordering::Relaxed))?;
@@ -193,23 +196,12 @@ fn push_candidate(stage: &mut Stage<'_>, version: &str) -> Result<(), Failure> {
 
 /// The candidate as it stands below `rollout:`.
 fn candidate_lines(version: &str) -> String {
-    format!(
-        "    candidate:\n      promptPackRef:\n        name: support-pack\n        version: {version}\n"
-    )
+    format!("    candidate:\n      promptPackRef:\n        name: support-pack\n        version: {version}\n")
 }
 
 /// The hunks of a diff, without the names of the file.
 fn hunks(difference: &str) -> &str {
     difference.find("\n@@").map_or(difference, |at| &difference[at + 1..])
-}
-
-/// Long enough to see that the candidate has traffic.
-fn pause_to_read() {
-    std::thread::sleep(Duration::from_millis(1_200));
-}
-
-fn pad(text: &str, width: usize) -> String {
-    format!("{text:<width$}")
 }
 
 /// The dashboard as a git host would show it, in few columns: each row of a table as lines of `title: cell`.
