@@ -149,11 +149,7 @@ impl Core {
     async fn perform_effect(&self, agent: &AgentKey, effect: &Effect) -> Result<(), PassError> {
         match effect {
             Effect::Apply(apply) => {
-                self.cluster.apply(apply).await.inspect_err(|error| {
-                    if let ClusterError::Exists { key } = error {
-                        self.note_taken(agent, key);
-                    }
-                })?;
+                self.cluster.apply(apply).await?;
             }
             Effect::Delete(key, uid) => self.cluster.delete(key, uid).await?,
             Effect::Patch(patch) => {

@@ -41,7 +41,6 @@ impl Core {
                 )
                 .await?,
             live: own,
-            taken: self.taken(agent),
             story: self.story(agent),
             settings: Arc::clone(&self.options.workload),
             agent: live,

@@ -3,16 +3,16 @@
 //! Nothing here decides anything: it may be lost at any time. What a restart loses of a rollout in flight is read back
 //! from the status branch and from nowhere else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::api::duration::render_duration;
 use crate::api::names;
 use crate::git::{NewCommit, Publication, PublishOutcome};
 use crate::ids::{AgentKey, BranchName, CommitSha, SourceName, TreePath};
-use crate::object::{Object, ObjectKey};
+use crate::object::Object;
 use crate::reconcile::source::Source;
 use crate::reconcile::{Core, Key, Next, PassError};
 use crate::rollout::{Decision, Fact, Phase, Record, Report, RollbackReason, Verdict};
@@ -25,9 +25,6 @@ use crate::writeback::status_branch::{
 
 /// How often the status branch is fetched and written again when somebody else wrote to it meanwhile.
 const RACES: usize = 5;
-
-/// How long a name counts as taken before it is tried again: nothing tells when the object in the way is gone.
-const TAKEN_RETRY: SignedDuration = SignedDuration::from_mins(5);
 
 /// The phase of an agent without a rollout.
 const IDLE: &str = "idle";
@@ -43,8 +40,6 @@ pub(super) struct AgentMemory {
     history: Option<RolloutHistory>,
     /// Whether the history began before this process did.
     is_partial: bool,
-    /// Names that turned out to be taken, and when that was seen.
-    taken: BTreeMap<ObjectKey, Timestamp>,
     /// The commits of its decisions, by rollout; the last few.
     commits: Vec<(crate::ids::RolloutId, CommitSha)>,
 }
@@ -177,20 +172,6 @@ impl Core {
                 format!("Step {number} of {of}: {what}, done after {took} with {delivered} % delivered.")
             })
             .collect()
-    }
-
-    /// Remembers that something is under a name of the agent that the watches do not show.
-    pub(super) fn note_taken(&self, agent: &AgentKey, key: &ObjectKey) {
-        self.agents().entry(agent.clone()).or_default().taken.insert(key.clone(), self.clock.now());
-    }
-
-    /// The names that are taken. One that has been so for a while is tried again.
-    pub(super) fn taken(&self, agent: &AgentKey) -> BTreeSet<ObjectKey> {
-        let mut agents = self.agents();
-        let Some(memory) = agents.get_mut(agent) else { return BTreeSet::new() };
-        let now = self.clock.now();
-        memory.taken.retain(|_, seen| now.duration_since(*seen) < TAKEN_RETRY);
-        memory.taken.keys().cloned().collect()
     }
 
     fn published(&self) -> std::sync::MutexGuard<'_, BTreeMap<SourceName, Published>> {

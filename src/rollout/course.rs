@@ -196,6 +196,7 @@ fn settle(scene: &Scene<'_>, course: &mut Course) {
             title: title.clone(),
             pinned_version: None,
             reason,
+            detail: "It was promoted, and the commit that promoted it was reverted.".to_owned(),
             at: scene.now,
             cleared_by: None,
         });
@@ -532,6 +533,7 @@ fn turn_back(scene: &Scene<'_>, course: &mut Course, mut flight: Flight, reason:
             title: flight.title.clone(),
             pinned_version: flight.pinned_version.clone(),
             reason,
+            detail: detail(scene, &flight, reason),
             at: scene.now,
             cleared_by: None,
         });
@@ -543,6 +545,21 @@ fn turn_back(scene: &Scene<'_>, course: &mut Course, mut flight: Flight, reason:
     flight.heading = Heading::Rollback { reason, at: scene.now };
     flight.progress = None;
     roll_back(scene, course, flight, reason);
+}
+
+/// What was seen when a rollout was turned back: what a person who reads the commit wants to know.
+fn detail(scene: &Scene<'_>, flight: &Flight, reason: RollbackReason) -> String {
+    if reason != RollbackReason::PodUnhealthy {
+        return String::new();
+    }
+    let step = StepProgress::read(&scene.world.agent, flight.started_at).map_or(0, |progress| progress.step);
+    let needed = scene.split(flight, weight_at(scene.steps(), step)).candidate;
+    let place = match scene.steps().get(step) {
+        Some(current) => format!("Step {} of {}: {}", step + 1, scene.steps().len(), step_text(current)),
+        None => "All steps were done".to_owned(),
+    };
+    let (available, deadline) = (scene.candidate_available(), render_duration(scene.progress_deadline()));
+    format!("{place}: {available} of {} of the candidate, without progress for {deadline}.", pods(needed))
 }
 
 /// A rollout on its way back: over when nothing of the candidate is left.

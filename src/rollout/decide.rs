@@ -5,7 +5,6 @@
 
 use serde_json::{Map, Value};
 
-use crate::api::RollbackMode;
 use crate::cluster::MergePatch;
 use crate::object::ObjectKey;
 use crate::rollout::course::{Course, Standing};
@@ -51,10 +50,7 @@ fn due(scene: &Scene<'_>, course: &Course) -> Option<Decision> {
             let present = scene.candidate.as_ref()?;
             let entry = course.record.rejection(&present.digest)?;
             let mut story = scene.world.story.clone();
-            story.push(match scene.rollout().map(|rollout| rollout.rollback.mode) {
-                Some(RollbackMode::Automatic) => format!("Rolled back automatically: {}.", entry.reason),
-                _ => format!("Rolled back: {}.", entry.reason),
-            });
+            story.extend(Some(entry.detail.clone()).filter(|detail| !detail.is_empty()));
             Some(Decision {
                 agent: scene.key.clone(),
                 rollout: entry.rollout.clone(),

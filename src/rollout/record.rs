@@ -138,6 +138,9 @@ pub struct Rejected {
     pub pinned_version: Option<String>,
     /// Why.
     pub reason: RollbackReason,
+    /// What was seen, a sentence for the commit that removes it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
     /// When.
     pub at: Timestamp,
     /// The first commit seen without it. If it is there again in a commit that has this one behind it, a person has

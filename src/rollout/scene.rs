@@ -81,10 +81,7 @@ impl<'a> Scene<'a> {
 
     /// Whether something is under a name of the agent that is not the agent's.
     pub(crate) fn is_foreign(&self, key: &ObjectKey) -> bool {
-        match self.world.live_at(key) {
-            Some(live) => !live.is_controlled_by(&self.uid),
-            None => self.world.taken.contains(key),
-        }
+        self.world.live_at(key).is_some_and(|live| !live.is_controlled_by(&self.uid))
     }
 
     pub(crate) fn rollout(&self) -> Option<&Rollout> {

@@ -22,9 +22,6 @@ pub struct World {
     pub tool_registries: Option<Vec<Arc<Object>>>,
     /// Whatever lives under the names that the agent uses, whoever made it.
     pub live: Vec<Arc<Object>>,
-    /// Those of its names that turned out to be somebody else's although nothing was seen under them: objects without the
-    /// labels that are watched.
-    pub taken: BTreeSet<ObjectKey>,
     /// What is known of the course of the rollout in flight, a line each, for people. Never decides anything.
     pub story: Vec<String>,
     /// Images and other settings of the workloads.

@@ -1,7 +1,7 @@
 //! What the contract suite cannot state for a real cluster too: time, faults, stale reads.
 
-use futures::executor::block_on;
 use futures::FutureExt as _;
+use futures::executor::block_on;
 use serde_json::json;
 
 use super::*;
@@ -57,7 +57,8 @@ fn deployment_key(name: &str) -> ObjectKey {
 
 fn deployment(replicas: u32, version: &str) -> Object {
     let mut object = Object::bare(&deployment_key("a"));
-    let template = json!({"metadata": {"labels": {"v": version}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let template =
+        json!({"metadata": {"labels": {"v": version}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     object.set(&["spec"], json!({"replicas": replicas, "selector": {"matchLabels": {}}, "template": template}));
     object
 }

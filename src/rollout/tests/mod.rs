@@ -59,7 +59,6 @@ impl Bench {
             providers: Some(Vec::new()),
             tool_registries: Some(Vec::new()),
             live: Vec::new(),
-            taken: BTreeSet::new(),
             story: Vec::new(),
             settings: Arc::new(WorkloadSettings::default()),
         };

@@ -91,6 +91,25 @@ impl Driver {
         text
     }
 
+    /// What is there at the end, for whoever reads a failure.
+    fn scene(&self) -> String {
+        let mut text = String::new();
+        for key in [ObjectKey::agent(&agent()), stable(), canary()] {
+            let Some(live) = self.cluster.live(&key) else { continue };
+            let spec = live.at("/spec/replicas").or(live.at("/spec/rollout"));
+            let annotations = live.at("/metadata/annotations");
+            let _ = writeln!(
+                text,
+                "{key} generation {} {}\n  {}\n  {}",
+                live.generation(),
+                spec.cloned().unwrap_or_default(),
+                annotations.cloned().unwrap_or_default(),
+                live.at("/status").cloned().unwrap_or_default()
+            );
+        }
+        text
+    }
+
     pub(super) fn totals(&self) -> &Totals {
         &self.totals
     }
@@ -98,7 +117,7 @@ impl Driver {
     #[track_caller]
     pub(super) fn assert_unbroken(&self) {
         if let Some(broken) = &self.broken {
-            panic!("{}\n{broken}\nrun it again with SEED={}", self.trace(), self.seed);
+            panic!("{}\n{}\n{broken}\nrun it again with SEED={}", self.trace(), self.scene(), self.seed);
         }
     }
 
@@ -177,7 +196,7 @@ impl Driver {
             match self.dice.below(100) {
                 roll if roll < busy => self.person_acts(),
                 8..10 => self.pods_fail(),
-                10..12 => self.cluster.recover_pods(&canary()),
+                10..12 => self.pods_recover(),
                 12..13 => self.someone_edits(),
                 13..14 => self.restart("killed"),
                 14..15 => self.clock_jumps(),
@@ -209,9 +228,7 @@ impl Driver {
         self.repository.set_reachable(true);
         self.repository.refuse_pushes(None);
         self.cluster.recover_pods(&stable());
-        if is_good(&self.candidate_version().unwrap_or_default()) {
-            self.cluster.recover_pods(&canary());
-        }
+        self.pods_recover();
         self.look_at_everything();
         let end = self.clock.now() + LONGEST_CALM;
         let (mut writes, mut since, mut looked_at) = (self.writes(), self.clock.now(), self.clock.now());
@@ -300,11 +317,6 @@ impl Driver {
         spec.rollout.as_ref().is_some_and(|rollout| rollout.rollback.mode == serin::api::RollbackMode::Automatic)
     }
 
-    fn candidate_version(&self) -> Option<String> {
-        let live = self.cluster.live(&ObjectKey::agent(&agent()))?;
-        live.text("/spec/rollout/candidate/promptPackRef/version").map(str::to_owned)
-    }
-
     fn writes(&self) -> (usize, usize) {
         (self.cluster.write_log().len(), self.repository.log(&self.branch).len())
     }
@@ -318,6 +330,14 @@ impl Driver {
         let pods = if self.dice.is_in_percent(50) { Pods::All } else { Pods::AtMost(1) };
         let failed = self.cluster.fail_pods(&canary(), pods);
         self.say(format!("{failed} pods of the candidate fail"));
+    }
+
+    /// Pods that failed are well again; those that never can be are not.
+    fn pods_recover(&mut self) {
+        let live = self.cluster.live(&canary());
+        if live.and_then(|live| live.at("/spec/template").map(is_good_template)).unwrap_or(false) {
+            self.cluster.recover_pods(&canary());
+        }
     }
 
     /// Somebody changes what is Serin's.
