@@ -1,5 +1,69 @@
 //! Serin: GitOps rollouts for AI agents on Kubernetes.
+//!
+//! This page is the architecture. It tells the story of one pass, names the stages in the order in which it goes through
+//! them, and ends with what must always hold.
+//!
+//! # The picture
+//!
+//! ```text
+//!        reads                               decides (pure)                          acts (idempotent)
+//!
+//!  git ───► manifest ───► apply::plan_sync ───────────────────────────────► cluster.apply   (serin-sync)
+//!  snapshot  documents,    desired against live,                             spec as git says
+//!            located       what is gone is pruned
+//!            problems
+//!                              ┌──────────────────────────────────────────► cluster.apply   (serin-rollout)
+//!  cluster ──► World ───► rollout::evaluate(&World, now)                     record, status, Deployments, ...
+//!  (shared     agent,          │ where does it stand      (course)
+//!   watches)   packs,          │ how many pods each       (pods)
+//!              Deployments     │ what differs             (effects)
+//!  clock ────► now             │ what is to be decided    (decide)
+//!                              └─► Decision ─► writeback::plan ─► commit ─► git.publish
+//!                                              minimal edit,       on top of what was read,
+//!                                              verified            or judged anew
+//!
+//!  what happened ───────► writeback::status_branch ───────────────────────► git.publish      (status branch)
+//! ```
+//!
+//! # One pass
+//!
+//! 1. A [`reconcile::Key`] is due: a watch, a timer, a signal or the pass before woke it. Wake-ups carry no data.
+//! 2. [`reconcile::Core::run`] takes it. For an agent, the shell first makes the AgentRuntime what git says
+//!    ([`apply::plan_sync`]), then reads everything that bears on it into a [`rollout::World`].
+//! 3. [`rollout::evaluate`] answers with effects in order, the decision that is due, and when to look again. It names no
+//!    clock, no client and no repository.
+//! 4. The shell performs the effects: first what is durable (the record, the status), then pods that come, then pods that
+//!    go. The first failure ends the pass; the next one starts afresh.
+//! 5. A decision goes to the source's outbox; [`writeback::plan`](writeback::plan::plan) turns it into an edit of the
+//!    user's file on top of the branch as it is at that moment, and many agents' decisions leave in one push. A lost race is
+//!    judged anew on the new tip.
+//! 6. The commit comes back as any other: fetched, loaded, synced. Only then does the cluster's spec change.
+//!
+//! # The two seams
+//!
+//! The outside world is two traits in our own types: [`cluster::Cluster`] (objects in, objects out) and
+//! [`git::Repository`] (a snapshot in, commits out); beside them [`clock::Clock`]. Each has a real implementation and one
+//! inside this process, and one contract suite runs the same cases against both. The demo, the preview to come and the fault
+//! search are the same engine and the same shell on the simulated parts.
+//!
+//! Room for what comes: routing by a mesh is a second way to deliver weight beside [`rollout::record::Delivery`]'s, with its
+//! objects among the effects; measurements are one more thing in the `World` and one more effect; a release-channel trigger
+//! is one more decision.
+//!
+//! # What always holds
+//!
+//! * Decisions are functions of what was observed and the time. A test reads the sources and refuses a pure module that
+//!   names tokio, kube, git2, tracing or a clock.
+//! * Promotion is git first, rollback is traffic first.
+//! * Weight is on available pods only, and pods go after the weight has left them.
+//! * What has to survive is in git or in the cluster: `spec` (git's), `status.rollout` (the step), one annotation (the
+//!   [`rollout::Record`]). Everything in memory is a cache or a courtesy.
+//! * Every effect is a level and may be repeated; at rest there are none.
+//! * Serin writes only what it owns, by server-side apply under two field managers, and deletes only what carries its
+//!   owner reference or its tracking annotation.
+//! * A person's commit is never lost: pushes are fast-forwards of what was read.
 
+// The story's nouns, then its stages in order, then what surrounds them.
 pub mod ids;
 pub mod object;
 

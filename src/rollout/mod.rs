@@ -2,8 +2,8 @@
 //!
 //! Pure and total: no IO, no clock, no randomness, no `Result`. What is observed badly is data, what is specified badly
 //! is reported and moves nothing. [`evaluate`] reads as the list of its questions: where does the rollout stand
-//! ([`course`]), how many pods does each track get ([`pods`]), what differs from what lives ([`effects`]), is a decision
-//! due ([`decide`]), and how does it look to people ([`status`]).
+//! (`course`), how many pods does each track get (`pods`), what differs from what lives (`effects`), is a decision
+//! due (`decide`), and how does it look to people (`status`).
 //!
 //! Invariant: performing the effects and evaluating again leads to an answer without effects.
 
