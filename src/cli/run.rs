@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::exit::{ExitStatus, Failure};
 use crate::cli::output::{print_note, print_result};
@@ -35,9 +35,11 @@ pub fn run(args: RunArgs, log: LogArgs, typed: &TypedAs, environment: &Environme
 fn start(settings: &Settings, metrics: Metrics) -> Result<ExitStatus, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::internal)?;
     runtime.block_on(async {
+        // Heard from the first moment on: one that nobody listens to ends the process.
+        let hangup = signal(SignalKind::hangup()).map_err(Failure::internal)?;
         let assembled = Assembled::new(settings, metrics.clone()).await.map_err(serve_failure)?;
         let stop = stop_signal(metrics.clone()).map_err(Failure::internal)?;
-        fetch_on_hangup(Arc::clone(&assembled.daemon)).map_err(Failure::internal)?;
+        fetch_on_hangup(hangup, Arc::clone(&assembled.daemon));
         assembled.run(stop).await;
         Ok(ExitStatus::Ok)
     })
@@ -78,12 +80,10 @@ fn end_at_once() -> ! {
 }
 
 /// Asks all remotes at each SIGHUP.
-fn fetch_on_hangup(daemon: Arc<Daemon>) -> std::io::Result<()> {
-    let mut hangup = signal(SignalKind::hangup())?;
+fn fetch_on_hangup(mut hangup: Signal, daemon: Arc<Daemon>) {
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
             daemon.fetch_all();
         }
     });
-    Ok(())
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use jiff::SignedDuration;
+use serde_json::Value;
 
 use crate::api::names;
-use crate::cluster::ClusterError;
+use crate::cluster::{ClusterError, Part};
 use crate::ids::AgentKey;
 use crate::object::{Kind, Object, ObjectKey};
 use crate::reconcile::source::{Loaded, Retraction, Source};
@@ -47,7 +48,7 @@ impl Core {
                 return Err(PassError::Pushing(agent.clone()));
             }
         }
-        let mut next = self.perform_verdict(agent, &world.origin, source, verdict).await?;
+        let mut next = self.perform_verdict(agent, &world, source, verdict).await?;
         if is_name_taken {
             let at = self.clock.now().saturating_add(NAME_RETRY).unwrap_or(jiff::Timestamp::MAX);
             next.later.push((Key::Agent(agent.clone()), at));
@@ -117,21 +118,25 @@ impl Core {
     async fn perform_verdict(
         &self,
         agent: &AgentKey,
-        origin: &Origin,
+        world: &World,
         source: Option<&Arc<Source>>,
         verdict: Verdict,
     ) -> Result<Next, PassError> {
-        let commit = match origin {
+        let commit = match &world.origin {
             Origin::Git(git) => git.synced.as_ref(),
             Origin::ByHand => None,
         };
+        let mut next = Next::default();
+        let only_counts = verdict.effects.iter().any(|effect| is_only_counts(effect, &world.agent));
+        let counts_due = self.counts_due(agent, only_counts);
         for effect in &verdict.effects {
             match effect {
                 Effect::Fact(fact) => self.tell(agent, fact, commit, &verdict.report),
+                effect if counts_due.is_some() && is_only_counts(effect, &world.agent) => {}
                 effect => self.perform_effect(agent, effect).await?,
             }
         }
-        let mut next = Next::default();
+        next.later.extend(counts_due.map(|at| (Key::Agent(agent.clone()), at)));
         next.later.extend(verdict.wake_at.map(|at| (Key::Agent(agent.clone()), at)));
         if let (Some(decision), Some(source)) = (&verdict.decision, source)
             && source.options.branch.is_some()
@@ -166,6 +171,18 @@ impl Core {
         }
         Ok(())
     }
+}
+
+/// Whether an effect writes a status that differs in the numbers of pods and nothing else. Pods that come one by one would
+/// cost a write each; nothing waits for these numbers but people.
+fn is_only_counts(effect: &Effect, agent: &Object) -> bool {
+    let Effect::Apply(apply) = effect else { return false };
+    let (Some(Value::Object(wanted)), Some(Value::Object(live))) = (apply.object.at("/status"), agent.at("/status"))
+    else {
+        return false;
+    };
+    let is_same = |(name, value)| name == "replicas" || live.get(name) == Some(value);
+    apply.part == Part::Status && wanted.len() == live.len() && wanted.iter().all(is_same)
 }
 
 /// Whether somebody else's object is there under a name that the agent uses.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::api::duration::render_duration;
@@ -26,6 +26,9 @@ use crate::writeback::status_branch::{
 /// How often the status branch is fetched and written again when somebody else wrote to it meanwhile.
 const RACES: usize = 5;
 
+/// How long numbers of pods alone may wait to be written to the status: people look once a second at the most.
+const COUNTS_DELAY: SignedDuration = SignedDuration::from_secs(1);
+
 /// The phase of an agent without a rollout.
 const IDLE: &str = "idle";
 
@@ -34,6 +37,8 @@ const IDLE: &str = "idle";
 pub(super) struct AgentMemory {
     /// Whether its next move depends on git.
     pub(super) waits_for_git: bool,
+    /// Since when the status differs in the numbers of pods only.
+    counts_differ_since: Option<Timestamp>,
     source: Option<SourceName>,
     report: Option<Report>,
     status: Option<AgentStatus>,
@@ -54,6 +59,25 @@ pub(super) struct Published {
 }
 
 impl Core {
+    /// When a status that differs in the numbers of pods only is to be written; `None`: now, or it does not differ so.
+    pub(super) fn counts_due(&self, agent: &AgentKey, only_counts: bool) -> Option<Timestamp> {
+        let now = self.clock.now();
+        let mut agents = self.agents();
+        let memory = agents.entry(agent.clone()).or_default();
+        if !only_counts {
+            memory.counts_differ_since = None;
+            return None;
+        }
+        // A clock that was set back must not make it wait for long.
+        let since = (*memory.counts_differ_since.get_or_insert(now)).min(now);
+        let due = since.saturating_add(COUNTS_DELAY).unwrap_or(now);
+        if due > now {
+            return Some(due);
+        }
+        memory.counts_differ_since = None;
+        None
+    }
+
     /// Takes in how an agent stands after a pass. Gives back when its status branch is due.
     pub(super) fn remember(
         &self,

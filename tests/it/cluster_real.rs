@@ -327,6 +327,9 @@ async fn only_objects_with_the_label_are_seen() {
         objects.iter().map(|object| object.name().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(names().await, ["with"]);
+    let without = key(&namespace, "without");
+    assert_eq!(cluster.get(&without).await, Ok(None));
+    assert!(cluster.look(&without).await.expect("a look").is_some(), "it is there under that name all the same");
     labelled.set(&["metadata", "labels", "seen"], "no");
     cluster.apply(&write(labelled, Expect::Uid(uid(&live)))).await.expect("another label");
     assert!(names().await.is_empty());

@@ -72,8 +72,9 @@ async fn a_foreign_deployment_of_the_candidates_name_holds_the_rollout_and_is_no
 async fn an_agent_called_like_the_candidate_of_another_keeps_its_pods() {
     let manifest = Manifest { replicas: 2, ..Manifest::new(&["50", "100"]) };
     let site = Site::running(&manifest).await;
+    // In git beside the other it would be refused by the loader already.
     let namesake = Manifest { name: "assistant-canary".into(), ..manifest.clone() };
-    site.push_file("agents/namesake.yaml", &namesake.render(&site.namespace), "another agent");
+    site.apply("agentruntimes", &namesake.object(&site.namespace), "kubectl").await;
     site.until("it runs", || async { site.replicas("assistant-canary").await == Some((2, 2)) }).await;
     let before = site.get("deployments", "assistant-canary").await.unwrap();
     let commit = site.push(&manifest.candidate("2.0.0"), "try 2.0.0");

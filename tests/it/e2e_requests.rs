@@ -28,10 +28,19 @@ async fn a_rollout_of_four_steps_makes_few_requests() {
         let name = if request.resource() == "events" { "" } else { request.name() };
         *table.entry(format!("{:6} {} {name}", request.verb(), request.resource())).or_default() += 1;
     }
-    let text = table.iter().fold(String::new(), |mut text, (what, count)| {
+    let mut text = table.iter().fold(String::new(), |mut text, (what, count)| {
         writeln!(text, "{count:3} {what}").expect("a string takes all");
         text
     });
+    for request in requests.iter().filter(|request| request.resource() == "agentruntimes/status") {
+        let status = &request.body().expect("a body")["status"];
+        writeln!(
+            text,
+            "    status: {} {} {}",
+            status["replicas"], status["rollout"]["currentStep"], status["rollout"]["message"]
+        )
+        .expect("a string takes all");
+    }
     let writes = requests.iter().filter(|request| request.is_write()).count();
     writeln!(std::io::stderr(), "{writes} writes of {} requests:\n{text}", requests.len()).expect("stderr");
     assert!(writes <= MOST_WRITES, "{writes} writes:\n{text}");

@@ -42,7 +42,6 @@ pub(crate) struct Site {
     client: kube::Client,
     folder: PathBuf,
     mark: AuditMark,
-    extra: Vec<String>,
     daemon: Mutex<Option<Running>>,
 }
 
@@ -89,7 +88,6 @@ impl Site {
             clone,
             port: process::free_port(),
             folder: process::scratch("site"),
-            extra: Vec::new(),
             daemon: Mutex::new(None),
         }
     }
@@ -113,12 +111,6 @@ impl Site {
         self.until_stable(&manifest.version, manifest.replicas).await;
     }
 
-    /// Flags for the daemon beyond the usual ones.
-    pub(crate) fn with_flags(mut self, flags: &[&str]) -> Self {
-        self.extra.extend(flags.iter().map(|flag| (*flag).to_owned()));
-        self
-    }
-
     /// Starts the daemon and waits until it is ready.
     pub(crate) async fn start(&self) {
         let arguments: Vec<String> = [
@@ -137,7 +129,6 @@ impl Site {
         ]
         .into_iter()
         .map(str::to_owned)
-        .chain(self.extra.iter().cloned())
         .collect();
         let running = Running::start(Path::new(env!("CARGO_BIN_EXE_serin")), &arguments, self.log_file());
         *self.process() = Some(running);
