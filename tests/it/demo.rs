@@ -61,9 +61,9 @@ fn the_demo_tells_its_three_stories_and_leaves_them_in_git() {
             "+        version: 1.1.0",
             "$ git commit --quiet -am \"try support-pack 1.1.0\"\n  $ git push --quiet",
             "1/5 setWeight 25",
-            "1.0.0 ●●●     1.1.0 ●",
+            "1.0.0 ●●●    1.1.0 ●",
             "3/5 setWeight 50",
-            "1.0.0 ●●      1.1.0 ●●",
+            "1.0.0 ●●     1.1.0 ●●",
             "5/5 setWeight 100",
             "by Serin: promote quickstart/support-agent to support-pack 1.1.0",
             "1.1.0 ●●●●",
@@ -75,12 +75,12 @@ fn the_demo_tells_its_three_stories_and_leaves_them_in_git() {
             "2. You change your mind",
             "+        version: 1.2.0",
             "2/5 pause 2s",
-            "1.1.0 ●●●     1.2.0 ●",
+            "1.1.0 ●●●    1.2.0 ●",
             "$ git revert --no-edit HEAD\n  $ git push --quiet",
             "1.1.0 ●●●●",
             "Rolled back. The revert is all it takes",
             "3. A candidate whose pods never become ready",
-            "1.1.0 ●●●●    1.3.0 ○",
+            "1.1.0 ●●●●   1.3.0 ○",
             "by Serin: roll back quickstart/support-agent from support-pack 1.3.0",
             "Rollout-Outcome: rolled-back",
             "-        version: 1.3.0",
@@ -220,7 +220,7 @@ async fn an_earlier_demo_is_replaced_and_a_running_one_takes_pushes_by_hand() {
         .unwrap();
     git(&clone, &["commit", "--quiet", "-am", "try support-pack 1.2.0 again"]);
     git(&clone, &["push", "--quiet"]);
-    going.tells("by You: try support-pack 1.2.0 again").await;
+    going.tells("by Test Person: try support-pack 1.2.0 again").await;
     going.tells("by Serin: promote quickstart/support-agent to support-pack 1.2.0").await;
     git(&clone, &["pull", "--quiet"]);
     assert!(fs::read_to_string(clone.join("agent.yaml")).unwrap().contains("version: 1.2.0 # the version"));

@@ -115,7 +115,7 @@ fn never_ready(stage: &mut Stage<'_>) -> Result<(), Failure> {
     stage.wait("the rollback is in git", PATIENCE, || Ok(person.tip("main")? != before))?;
     stage.follow("the rollback is told", PATIENCE, |_| true)?;
     stage.say(&format!(
-        "\n  {} It never had traffic. The commit takes the candidate out, so it does not start again:\n",
+        "\n  {} It never had traffic, and by this commit it does not start again:\n",
         stage.paint.green("Rolled back.")
     ))?;
     stage.git(&["pull", "--quiet"])?;
