@@ -214,7 +214,7 @@ async fn an_earlier_demo_is_replaced_and_a_running_one_takes_pushes_by_hand() {
     git(&clone, &["pull", "--quiet"]);
     let manifest = fs::read_to_string(clone.join("agent.yaml")).unwrap();
     let told = going.told();
-    assert_in_order(&told, &["put the candidate back", "candidate:", "version: 1.2.0", "$ git push"]);
+    assert_in_order(&told, &["set a candidate", "candidate:", "version: 1.2.0", "$ git push"]);
     let candidate = "    candidate:\n      promptPackRef:\n        name: support-pack\n        version: 1.2.0\n";
     fs::write(clone.join("agent.yaml"), manifest.replace("\n  rollout:\n", &format!("\n  rollout:\n{candidate}")))
         .unwrap();

@@ -178,3 +178,85 @@ impl Track {
         format!("{} {}{}", self.version, paint(&pods), " ".repeat(padding))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const PLAIN: Paint = Paint::PLAIN;
+
+    fn line() -> Line {
+        Line {
+            step: "5/5 setWeight 100".to_owned(),
+            requested: Some(100),
+            delivered: Some(50),
+            stable: Track { version: "1.0.0".to_owned(), available: 2, starting: 0 },
+            candidate: Track { version: "1.1.0".to_owned(), available: 2, starting: 2 },
+            waits_for: "4 available pods of the candidate".to_owned(),
+        }
+    }
+
+    #[test]
+    fn titles_stand_above_their_columns() {
+        let text = line().render(PLAIN, 107.42);
+        assert_eq!(
+            text,
+            "107.4s  5/5 setWeight 100  100%   50%   1.0.0 ●●     1.1.0 ●●○○   4 available pods of the candidate"
+        );
+        let column = |text: &str, part: &str| {
+            text.find(part).map(|at| text[..at].chars().count()).unwrap_or_else(|| panic!("{part}"))
+        };
+        for (title, cell) in [("step", "5/5"), ("stable", "1.0.0"), ("candidate", "1.1.0"), ("waits for", "4 avail")] {
+            assert_eq!(column(TITLES, title), column(&text, cell), "{title}");
+        }
+        assert!(text.chars().count() < 100);
+    }
+
+    #[test]
+    fn what_is_not_there_takes_its_place_all_the_same() {
+        let idle = Line { stable: line().stable, ..Line::default() };
+        assert_eq!(idle.render(PLAIN, 1.0), "  1.0s  –                     –     –   1.0.0 ●●");
+        assert!(Line::default().is_blank() && !idle.is_blank());
+    }
+
+    #[test]
+    fn a_reason_that_is_too_long_is_cut_after_a_word() {
+        assert_eq!(cut_at_word("stable to come down", 12), "stable to …");
+        assert_eq!(cut_at_word("stable", 12), "stable");
+    }
+
+    #[test]
+    fn steps_are_written_as_in_the_manifest() {
+        assert_eq!(step_text(&json!({"setWeight": 25})), "setWeight 25");
+        assert_eq!(step_text(&json!({"pause": {"duration": "2s"}})), "pause 2s");
+        assert_eq!(step_text(&json!({"pause": {}})), "pause");
+    }
+
+    #[test]
+    fn a_promotion_and_a_rollback_are_told_apart_from_steps() {
+        let sight = |rollout: serde_json::Value| {
+            let agent = json!({
+                "apiVersion": "omnia.altairalabs.ai/v1alpha1",
+                "kind": "AgentRuntime",
+                "metadata": {"namespace": "shop", "name": "a"},
+                "spec": {"rollout": {"steps": [{"setWeight": 50}]}},
+                "status": {"rollout": rollout},
+            });
+            Sight::from_objects(&Arc::new(Object::from_value(agent).unwrap()), &[], &[], Timestamp::UNIX_EPOCH)
+        };
+        let message = "step 0: setWeight 50: waiting for 1 available pod";
+        let stepping = sight(json!({"active": true, "currentStep": 0, "currentWeight": 50, "message": message}));
+        assert_eq!(
+            (stepping.line.step.as_str(), stepping.line.waits_for.as_str()),
+            ("1/1 setWeight 50", "1 available pod")
+        );
+        let promoting = sight(json!({"active": true, "promoting": true, "currentStep": 1, "message": "promoting: x"}));
+        assert_eq!(promoting.line.step, "promote");
+        let back = sight(json!({"active": true, "message": "rolling back: pod unhealthy"}));
+        assert_eq!(back.line.step, "roll back");
+        let idle = sight(json!({"active": false, "message": "promoted"}));
+        assert_eq!((idle.is_active, idle.line.step.as_str()), (false, ""));
+    }
+}

@@ -27,6 +27,10 @@ pub(super) struct Paint {
 }
 
 impl Paint {
+    /// No colours.
+    #[cfg(test)]
+    pub(super) const PLAIN: Self = Self { has_color: false };
+
     fn with(self, code: &str, text: &str) -> String {
         if self.has_color && !text.is_empty() { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
@@ -271,4 +275,31 @@ pub(super) fn cut(text: &str, width: usize) -> String {
     }
     let kept: String = text.chars().take(width.saturating_sub(1)).collect();
     format!("{}…", kept.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_shown_as_a_shell_takes_them() {
+        assert_eq!(quote("serin/status/demo:README.md"), "serin/status/demo:README.md");
+        assert_eq!(quote("try support-pack 1.1.0"), "\"try support-pack 1.1.0\"");
+        assert_eq!(quote("--format=%h %s"), "--format=\"%h %s\"");
+        assert_eq!(quote(""), "\"\"");
+    }
+
+    #[test]
+    fn colours_are_for_terminals() {
+        assert_eq!(Paint { has_color: false }.green("a"), "a");
+        assert_eq!(Paint { has_color: true }.green("a"), "\u{1b}[32ma\u{1b}[0m");
+        assert_eq!(Paint { has_color: true }.green(""), "");
+    }
+
+    #[test]
+    fn what_is_cut_shows_it() {
+        assert_eq!(cut("four", 4), "four");
+        assert_eq!(cut("a ◆ and more", 6), "a ◆ a…");
+        assert_eq!(cut("word and more", 6), "word…");
+    }
 }

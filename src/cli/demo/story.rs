@@ -162,7 +162,7 @@ pub(super) fn hand_over(stage: &mut Stage<'_>, is_over: &AtomicBool) -> Result<(
     stage.say("  Serin keeps running. In another terminal:\n")?;
     stage.show_command(&["cd", &clone])?;
     stage.show_command(&["git", "pull"])?;
-    stage.say("\n  In agent.yaml, below `rollout:`, put the candidate back:\n")?;
+    stage.say("\n  In agent.yaml, below `rollout:`, set a candidate:\n")?;
     stage.show_output(&candidate_lines("1.2.0"))?;
     stage.say("")?;
     stage.show_command(&["git", "commit", "-am", "try support-pack 1.2.0 again"])?;
@@ -251,4 +251,36 @@ fn plain(markdown: &str) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wide_table_is_shown_as_lines() {
+        let page = "# Rollouts\n\n| agent | last outcome |\n|---|---|\n\
+                    | [shop/a\\_b](shop/a_b/status.yaml) | [promoted pack 1](x.yaml), `abc` \\| more |\n\nThe end.\n";
+        insta::assert_snapshot!(render_page(page), @r"
+        # Rollouts
+
+        agent         shop/a_b
+        last outcome  promoted pack 1, abc | more
+
+        The end.
+        ");
+    }
+
+    #[test]
+    fn a_difference_is_shown_without_the_names_of_the_file() {
+        assert_eq!(hunks("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"), "@@ -1 +1 @@\n-a\n+b\n");
+        assert_eq!(hunks(""), "");
+    }
+
+    #[test]
+    fn the_manifest_of_the_quickstart_takes_a_candidate() {
+        let (_, manifest) = FILES[0];
+        assert_eq!(manifest.matches("\n  rollout:\n").count(), 1);
+        assert!(!manifest.contains("\n    candidate:"));
+    }
 }
