@@ -493,7 +493,7 @@ fn write_history(
     let decision_commit = commit_of(&memory.commits, rollout);
     let Some(history) = &mut memory.history else { return };
     let mut happened = |reason: &str, message: String| {
-        history.events.push(HistoryEvent { at: now, reason: reason.to_owned(), message })
+        history.events.push(HistoryEvent { at: now, reason: reason.to_owned(), message });
     };
     match fact {
         Fact::Started { title, .. } => happened("RolloutStarted", format!("the rollout of {title} started")),

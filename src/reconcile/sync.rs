@@ -157,7 +157,7 @@ impl Core {
             match outcome {
                 Ok(()) => {
                     event::ObjectApplied { source: name, object: key, verb: SyncVerb::Prune, commit: &loaded.commit }
-                        .emit(&self.metrics)
+                        .emit(&self.metrics);
                 }
                 Err(error) => {
                     event::ApplyRefused { source: name, object: key, verb: SyncVerb::Prune, error: &error }

@@ -71,11 +71,23 @@ pub struct RunArgs {
     pub author_name: Option<String>,
 
     /// E-mail address of the author
-    #[arg(help = "E-mail address of the author [default: serin@<cluster name>.invalid]", long, value_name = "EMAIL", env = "SERIN_AUTHOR_EMAIL", help_heading = "Git")]
+    #[arg(
+        help = "E-mail address of the author [default: serin@<cluster name>.invalid]",
+        long,
+        value_name = "EMAIL",
+        env = "SERIN_AUTHOR_EMAIL",
+        help_heading = "Git"
+    )]
     pub author_email: Option<String>,
 
     /// Branch for observations
-    #[arg(help = "Branch for observations [default: serin/status/<cluster name>]", long, value_name = "NAME", env = "SERIN_STATUS_BRANCH", help_heading = "Git")]
+    #[arg(
+        help = "Branch for observations [default: serin/status/<cluster name>]",
+        long,
+        value_name = "NAME",
+        env = "SERIN_STATUS_BRANCH",
+        help_heading = "Git"
+    )]
     pub status_branch: Option<String>,
 
     /// Write no observations to git

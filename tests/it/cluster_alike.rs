@@ -232,8 +232,11 @@ fn number(sequence: &mut Sequence) -> u64 {
     sequence.below(3)
 }
 
+/// Makes the value of a field.
+type Maker<'a> = &'a mut dyn FnMut(&mut Sequence) -> Value;
+
 /// Each of the fields, sometimes.
-fn some(sequence: &mut Sequence, fields: &mut [(&str, &mut dyn FnMut(&mut Sequence) -> Value)]) -> Map<String, Value> {
+fn some(sequence: &mut Sequence, fields: &mut [(&str, Maker<'_>)]) -> Map<String, Value> {
     let mut map = Map::new();
     for (name, value) in fields {
         if sequence.is_in_percent(55) {

@@ -32,7 +32,7 @@ async fn a_hangup_fetches_at_once_from_a_smart_http_server() {
     site.start().await;
     site.until("the pack is there", || async { site.get("promptpacks", "pack-1-0-0").await.is_some() }).await;
     // The repository is asked every five minutes.
-    let started = std::time::Instant::now();
+    let started = tokio::time::Instant::now();
     site.push_file("pack-2.yaml", &pack(&site.namespace, "2.0.0"), "another pack");
     site.until("the other pack is there", || async { site.get("promptpacks", "pack-2-0-0").await.is_some() }).await;
     assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());

@@ -53,7 +53,7 @@ async fn pods_that_crash_during_a_long_pause_are_rolled_back_within_the_progress
     let pods = site.watch_pods().await;
     site.push(&manifest.candidate("2.0.0"), "try 2.0.0");
     site.until_step(1).await;
-    let started = std::time::Instant::now();
+    let started = tokio::time::Instant::now();
     site.pods_are(CANDIDATE, Behaviour::Crash).await;
     // The weight leaves the pods at once, the candidate goes at the deadline.
     site.until("stable has all pods again", || async { pods.last().stable.len() == 4 }).await;

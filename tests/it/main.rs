@@ -1,5 +1,7 @@
 //! All integration tests, one binary.
 
+#![expect(clippy::unwrap_used, reason = "a test whose ground is missing fails, and says where")]
+
 mod support;
 
 mod fault_search;

@@ -177,7 +177,7 @@ mod tests {
         fs::write(folder.clone_folder().join("agent.yaml"), "a").unwrap();
         std::os::unix::fs::symlink(other.path(), dir.path().join("link")).unwrap();
         drop(folder);
-        let folder = DemoFolder::claim(dir.path()).unwrap();
+        DemoFolder::claim(dir.path()).unwrap();
         let mut names = names_in(dir.path()).unwrap();
         names.sort();
         assert_eq!(names, [MARKER, "serin.yaml"]);

@@ -45,7 +45,7 @@ fn a_candidate_that_is_removed_in_flight_gives_its_pods_back_as_stable_replaces_
 fn a_candidate_edited_to_match_the_spec_or_a_removed_block_rolls_back_as_well() {
     for edit in
         [(|spec| spec["rollout"]["candidate"]["promptPackRef"]["version"] = "1.0.0".into()) as fn(&mut Value), |spec| {
-            spec["rollout"] = Value::Null
+            spec["rollout"] = Value::Null;
         }]
     {
         let mut bench = automatic("0s");

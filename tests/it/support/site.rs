@@ -152,7 +152,7 @@ impl Site {
 
     /// Sends SIGTERM and returns the exit code and how long the daemon took to end.
     pub(crate) async fn terminate(&self) -> (Option<i32>, Duration) {
-        let started = std::time::Instant::now();
+        let started = tokio::time::Instant::now();
         self.process().as_ref().expect("a daemon that runs").signal("TERM");
         let code = self
             .eventually("the daemon ends", || async {
