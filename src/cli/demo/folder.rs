@@ -43,7 +43,7 @@ impl DemoFolder {
     /// If there is something in it that is not the demo's, another demo runs in it, or it cannot be written.
     pub(super) fn claim(dir: &Path) -> Result<Self, Failure> {
         let shown = dir.display().to_string();
-        let shown = shown.strip_prefix("./").unwrap_or(&shown).trim_end_matches('/').to_owned();
+        let shown = shown.strip_prefix("./").filter(|rest| !rest.is_empty()).unwrap_or(&shown).to_owned();
         let cannot = |what: &str, error: &io::Error| {
             let message = format!("the folder {shown} cannot be {what}: {error}{OTHER_FOLDER}");
             Failure::message(ExitStatus::Usage, message)
@@ -177,7 +177,7 @@ mod tests {
         fs::write(folder.clone_folder().join("agent.yaml"), "a").unwrap();
         std::os::unix::fs::symlink(other.path(), dir.path().join("link")).unwrap();
         drop(folder);
-        DemoFolder::claim(dir.path()).unwrap();
+        let _folder = DemoFolder::claim(dir.path()).unwrap();
         let mut names = names_in(dir.path()).unwrap();
         names.sort();
         assert_eq!(names, [MARKER, "serin.yaml"]);
