@@ -84,8 +84,8 @@ fn sources() -> Vec<Source> {
             if path.is_dir() {
                 pending.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = fs::read_to_string(&path).unwrap();
-                let path = path.strip_prefix(&folder).unwrap().to_str().unwrap().to_owned();
+                let text = fs::read_to_string(&path).expect("a file");
+                let path = path.strip_prefix(&folder).expect("below it").to_str().expect("UTF-8").to_owned();
                 sources.push(Source { path, text });
             }
         }
@@ -96,7 +96,7 @@ fn sources() -> Vec<Source> {
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
-    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect()
 }
 
 #[track_caller]
@@ -106,7 +106,7 @@ fn assert_none(found: &[String], rule: &str) {
 
 #[test]
 fn pure_modules_name_nothing_of_the_outside() {
-    let pattern = Regex::new(IMPURE).unwrap();
+    let pattern = Regex::new(IMPURE).expect("a pattern");
     let sources = sources();
     let mut found = Vec::new();
     for module in PURE {
@@ -123,7 +123,7 @@ fn pure_modules_use_only_pure_modules() {
     // The seams' own types (objects in, objects out) are data; what implements them is not.
     let pattern =
         Regex::new(r"\bcrate::(reconcile|settings|telemetry|web|cli|clock|cluster::(api_server|simulated)|git::(mirror|simulated|transport))\b")
-            .unwrap();
+            .expect("a pattern");
     let pure = sources.iter().filter(|source| PURE.iter().any(|module| source.is_in(module)) && !source.is_test());
     let found: Vec<String> = pure.flat_map(|source| source.find(&pattern)).collect();
     assert_none(&found, "dependencies point one way:");
@@ -131,7 +131,7 @@ fn pure_modules_use_only_pure_modules() {
 
 #[test]
 fn the_patterns_find_what_they_are_for() {
-    let pattern = Regex::new(IMPURE).unwrap();
+    let pattern = Regex::new(IMPURE).expect("a pattern");
     for bad in [
         "use tokio::time;",
         "#[tokio::test]",
@@ -151,7 +151,7 @@ fn the_patterns_find_what_they_are_for() {
         path: "a.rs".to_owned(),
         text: "//! git2::x\nfn a() {} // kube::x\n\n#[cfg(test)]\nmod tests {\n    use git2::x;\n}\n".to_owned(),
     };
-    assert_eq!(source.find(&Regex::new("git2|kube").unwrap()), Vec::<String>::new());
+    assert_eq!(source.find(&Regex::new("git2|kube").expect("a pattern")), Vec::<String>::new());
     assert_eq!(source.lines().count(), 3);
 }
 
@@ -160,7 +160,7 @@ fn a_library_is_named_only_where_it_is_wrapped() {
     let sources = sources();
     let mut found = Vec::new();
     for (library, folders) in RESERVED {
-        let pattern = Regex::new(&format!(r"\b{library}::")).unwrap();
+        let pattern = Regex::new(&format!(r"\b{library}::")).expect("a pattern");
         let others = sources.iter().filter(|source| !folders.iter().any(|folder| source.is_in(folder)));
         found.extend(others.flat_map(|source| source.find(&pattern)));
     }
@@ -202,12 +202,12 @@ fn modules_are_spelled_in_one_way() {
 
 #[test]
 fn the_map_in_lib_rs_is_the_territory() {
-    let library = fs::read_to_string(root().join("src/lib.rs")).unwrap();
+    let library = fs::read_to_string(root().join("src/lib.rs")).expect("a file");
     let on_the_map: BTreeSet<String> =
         library.lines().filter_map(|line| Some(line.strip_prefix("pub mod ")?.strip_suffix(';')?.to_owned())).collect();
     let there: BTreeSet<String> = entries(&root().join("src"))
         .iter()
-        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .map(|path| path.file_stem().expect("a name").to_str().expect("UTF-8").to_owned())
         .filter(|name| name != "lib" && name != "main")
         .collect();
     assert_eq!(on_the_map, there);
@@ -216,12 +216,12 @@ fn the_map_in_lib_rs_is_the_territory() {
 #[test]
 fn no_test_is_forgotten() {
     let folder = root().join("tests/it");
-    let main = fs::read_to_string(folder.join("main.rs")).unwrap();
+    let main = fs::read_to_string(folder.join("main.rs")).expect("a file");
     let is_module = |path: &PathBuf| path.extension().is_some_and(|e| e == "rs") || path.join("mod.rs").is_file();
     let forgotten: Vec<String> = entries(&folder)
         .iter()
         .filter(|path| is_module(path))
-        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .map(|path| path.file_stem().expect("a name").to_str().expect("UTF-8").to_owned())
         .filter(|name| name != "main" && !main.lines().any(|line| line == format!("mod {name};")))
         .collect();
     assert_none(&forgotten, "tests/it/main.rs does not name these:");

@@ -48,7 +48,7 @@ fn assert_in_order(text: &str, sentences: &[&str]) {
 
 #[test]
 fn the_demo_tells_its_three_stories_and_leaves_them_in_git() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("a folder");
     let ended = run(&mut demo(dir.path(), &[]));
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{}", ended.stdout);
     let told = &ended.stdout;
@@ -117,31 +117,31 @@ fn the_demo_tells_its_three_stories_and_leaves_them_in_git() {
     assert_eq!((*readme, *status), ("README.md", "quickstart/support-agent/status.yaml"));
     assert_eq!(histories.len(), 3, "{tree}");
     assert!(histories.iter().all(|name| name.starts_with("quickstart/support-agent/history/")), "{tree}");
-    let log = fs::read_to_string(dir.path().join("serin-demo/serin.log")).unwrap();
+    let log = fs::read_to_string(dir.path().join("serin-demo/serin.log")).expect("a file");
     assert!(log.contains("the promotion is in git"), "{log}");
 }
 
 #[test]
 fn a_folder_that_the_demo_did_not_make_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("thesis.txt"), "years").unwrap();
+    let dir = tempfile::tempdir().expect("a folder");
+    fs::write(dir.path().join("thesis.txt"), "years").expect("a file");
     let ended = run(&mut demo(dir.path(), &["--dir", "."]));
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
     assert_eq!(
         ended.stderr,
         "error: the folder . is not empty, and the demo did not make it\n  hint: --dir names another folder\n"
     );
-    assert_eq!(fs::read_to_string(dir.path().join("thesis.txt")).unwrap(), "years");
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    assert_eq!(fs::read_to_string(dir.path().join("thesis.txt")).expect("a file"), "years");
+    assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 1);
 }
 
 #[test]
 fn a_machine_without_git_is_told_so_before_anything_is_made() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("a folder");
     let ended = run(demo(dir.path(), &[]).env("PATH", dir.path()));
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(3), ""));
     assert!(ended.stderr.starts_with("error: git is not installed"), "{}", ended.stderr);
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 0);
 }
 
 /// A demo that goes on until it is told to end; dropping it ends it at once.
@@ -153,20 +153,20 @@ struct Going {
 impl Going {
     fn start(folder: &Path, args: &[&str]) -> Self {
         let told = folder.join("told.txt");
-        let file = File::create(&told).unwrap();
-        let errors = file.try_clone().unwrap();
+        let file = File::create(&told).expect("a file");
+        let errors = file.try_clone().expect("a file");
         let child = demo(folder, args).stdout(file).stderr(errors).spawn().expect("the binary was built for this test");
         Self { child, told }
     }
 
     fn told(&self) -> String {
-        fs::read_to_string(&self.told).unwrap()
+        fs::read_to_string(&self.told).expect("a file")
     }
 
     async fn tells(&mut self, sentence: &str) {
         eventually(sentence, || {
             let told = self.told();
-            let ended = self.child.try_wait().unwrap();
+            let ended = self.child.try_wait().expect("a child of ours");
             assert!(ended.is_none() || told.contains(sentence), "it ended with {ended:?}:\n{told}");
             async move { told.contains(sentence).then_some(()) }
         })
@@ -175,10 +175,10 @@ impl Going {
 
     async fn interrupt(&mut self) -> Option<i32> {
         let pid = self.child.id().to_string();
-        let sent = Command::new("sh").args(["-c", "kill -INT \"$0\"", &pid]).status().unwrap();
+        let sent = Command::new("sh").args(["-c", "kill -INT \"$0\"", &pid]).status().expect("a shell");
         assert!(sent.success());
         eventually("the end", || {
-            let ended = self.child.try_wait().unwrap();
+            let ended = self.child.try_wait().expect("a child of ours");
             async move { ended.map(|status| status.code()) }
         })
         .await
@@ -195,11 +195,11 @@ impl Drop for Going {
 
 #[tokio::test]
 async fn an_earlier_demo_is_replaced_and_a_running_one_takes_pushes_by_hand() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("a folder");
     let folder = dir.path().join("here");
-    fs::create_dir_all(folder.join("clone")).unwrap();
-    fs::write(folder.join(".serin-demo"), "").unwrap();
-    fs::write(folder.join("clone/left-over.yaml"), "a: b\n").unwrap();
+    fs::create_dir_all(folder.join("clone")).expect("a folder");
+    fs::write(folder.join(".serin-demo"), "").expect("a file");
+    fs::write(folder.join("clone/left-over.yaml"), "a: b\n").expect("a file");
     let mut going = Going::start(dir.path(), &["--dir", "here", "--keep-running"]);
     for chapter in ["1. You push", "2. You change", "3. A candidate", "Ctrl-C ends it."] {
         going.tells(chapter).await;
@@ -212,18 +212,18 @@ async fn an_earlier_demo_is_replaced_and_a_running_one_takes_pushes_by_hand() {
 
     // What the demo says to type.
     git(&clone, &["pull", "--quiet"]);
-    let manifest = fs::read_to_string(clone.join("agent.yaml")).unwrap();
+    let manifest = fs::read_to_string(clone.join("agent.yaml")).expect("a file");
     let told = going.told();
     assert_in_order(&told, &["set a candidate", "candidate:", "version: 1.2.0", "$ git push"]);
     let candidate = "    candidate:\n      promptPackRef:\n        name: support-pack\n        version: 1.2.0\n";
     fs::write(clone.join("agent.yaml"), manifest.replace("\n  rollout:\n", &format!("\n  rollout:\n{candidate}")))
-        .unwrap();
+        .expect("a file");
     git(&clone, &["commit", "--quiet", "-am", "try support-pack 1.2.0 again"]);
     git(&clone, &["push", "--quiet"]);
     going.tells("by Test Person: try support-pack 1.2.0 again").await;
     going.tells("by Serin: promote quickstart/support-agent to support-pack 1.2.0").await;
     git(&clone, &["pull", "--quiet"]);
-    assert!(fs::read_to_string(clone.join("agent.yaml")).unwrap().contains("version: 1.2.0 # the version"));
+    assert!(fs::read_to_string(clone.join("agent.yaml")).expect("a file").contains("version: 1.2.0 # the version"));
 
     assert_eq!(going.interrupt().await, Some(0), "{}", going.told());
     assert!(going.told().ends_with("Serin has ended.\n"), "{}", going.told());

@@ -13,13 +13,14 @@ fn folder() -> PathBuf {
 
 fn load(example: &Path) -> Vec<LoadedFile> {
     let schemas = Schemas::from_crds(crds::all().into_iter().map(|(_, text)| text)).expect("the embedded CRDs");
-    let mut paths: Vec<PathBuf> = fs::read_dir(example).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(example).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
     let mut files = Vec::new();
     for path in paths {
-        let name = TreePath::new(path.file_name().unwrap().to_str().unwrap());
+        let name = TreePath::new(path.file_name().expect("a name").to_str().expect("UTF-8"));
         assert!(is_manifest(&name), "{} is no manifest", path.display());
-        files.push(load_file(&name, &fs::read(&path).unwrap(), &Rules::default(), &schemas));
+        files.push(load_file(&name, &fs::read(&path).expect("a file"), &Rules::default(), &schemas));
     }
     files
 }
@@ -27,8 +28,8 @@ fn load(example: &Path) -> Vec<LoadedFile> {
 #[test]
 fn every_example_loads_without_a_word() {
     let mut count = 0;
-    for example in fs::read_dir(folder()).unwrap() {
-        let example = example.unwrap().path();
+    for example in fs::read_dir(folder()).expect("a folder") {
+        let example = example.expect("an entry").path();
         let files = load(&example);
         let desired = assemble(&files);
         let problems: Vec<String> = desired.problems.iter().map(ToString::to_string).collect();
