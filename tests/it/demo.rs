@@ -1,6 +1,7 @@
 //! `serin demo`, as a newcomer runs it.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -142,6 +143,26 @@ fn a_machine_without_git_is_told_so_before_anything_is_made() {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(3), ""));
     assert!(ended.stderr.starts_with("error: git is not installed"), "{}", ended.stderr);
     assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 0);
+}
+
+#[test]
+fn a_push_that_git_refuses_in_the_middle_of_a_story_ends_the_demo_with_the_words_of_git() {
+    let dir = tempfile::tempdir().expect("a folder");
+    // A git that pushes once and then no more.
+    let fake = dir.path().join("bin/git");
+    fs::create_dir(dir.path().join("bin")).expect("a folder");
+    let script = "#!/bin/sh\n\
+                  case \" $* \" in *\" push \"*)\n\
+                  [ -e \"$0.pushed\" ] && { echo 'fatal: the disk is full' >&2; exit 128; }\n\
+                  : >\"$0.pushed\";; esac\n\
+                  PATH=${PATH#*:} exec git \"$@\"\n";
+    fs::write(&fake, script).expect("a file");
+    fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).expect("a file of ours");
+    let path = std::env::var("PATH").expect("a path");
+    let ended = run(demo(dir.path(), &[]).env("PATH", format!("{}/bin:{path}", dir.path().display())));
+    assert_eq!(ended.code, Some(70), "{}", ended.stdout);
+    assert_eq!(ended.stderr, "error: git push failed: fatal: the disk is full\n");
+    assert!(ended.stdout.ends_with("$ git push --quiet\n"), "{}", ended.stdout);
 }
 
 /// A demo that goes on until it is told to end; dropping it ends it at once.

@@ -85,11 +85,11 @@ impl RunningDaemon {
     pub(super) fn stop_at_signal(&self) -> Result<Arc<AtomicBool>, Failure> {
         let _context = self.runtime.enter();
         let signal = stop_signal(self.metrics.clone()).map_err(Failure::internal)?;
-        let (flag, raised) = (Arc::new(AtomicBool::new(false)), AtomicBool::store);
+        let flag = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&flag);
         self.runtime.spawn(async move {
             signal.await;
-            raised(&told, true, Ordering::Relaxed);
+            told.store(true, Ordering::Relaxed);
         });
         Ok(flag)
     }

@@ -49,14 +49,20 @@ pub fn run(args: &DemoArgs, log: &LogSettings) -> Result<ExitStatus, Failure> {
     story::push_examples(&mut stage)?;
     let daemon = RunningDaemon::start(&folder)?;
     stage.raise(&daemon);
-    story::tell(&mut stage)?;
-    if *keep_running {
-        let is_over = daemon.stop_at_signal()?;
-        story::hand_over(&mut stage, &is_over)?;
-    } else {
-        story::close(&stage)?;
-    }
+    let told = perform(&mut stage, &daemon, *keep_running);
     drop(stage);
-    daemon.stop()?;
+    // Also after a failure: a daemon that is not stopped could keep the process.
+    let stopped = daemon.stop();
+    told.and(stopped)?;
     Ok(ExitStatus::Ok)
+}
+
+fn perform(stage: &mut Stage<'_>, daemon: &RunningDaemon, keeps_running: bool) -> Result<(), Failure> {
+    story::tell(stage)?;
+    if keeps_running {
+        let is_over = daemon.stop_at_signal()?;
+        story::hand_over(stage, &is_over)
+    } else {
+        story::close(stage)
+    }
 }

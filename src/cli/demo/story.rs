@@ -147,11 +147,11 @@ fn look_back(stage: &mut Stage<'_>) -> Result<(), Failure> {
 
 /// The last words.
 pub(super) fn close(stage: &Stage<'_>) -> Result<(), Failure> {
-    let folder = stage.folder.shown();
+    let clone = format!("{}/clone", stage.folder.shown());
     stage.say(&format!(
-        "\n  Look around in {}, or push by hand: {}",
-        stage.paint.bold(&format!("{folder}/clone")),
-        stage.paint.bold("serin demo --keep-running")
+        "\n  Look around in {}, or run the demo with {} and push by hand.",
+        stage.paint.bold(&clone),
+        stage.paint.bold("--keep-running")
     ))
 }
 
