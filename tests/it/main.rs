@@ -31,6 +31,7 @@ mod cli_help;
 mod cli_settings;
 mod cli_status;
 mod cli_support;
+mod daemon;
 mod demo;
 
 mod architecture;
