@@ -25,12 +25,15 @@ async fn foreign_deployment(site: &Site, name: &str) -> Value {
 }
 
 async fn assert_untouched(site: &Site, before: &Value) {
-    let name = before["metadata"]["name"].as_str().unwrap();
+    let name = before["metadata"]["name"].as_str().expect("a name");
     let after = site.get("deployments", name).await.expect("it is still there");
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
     assert_eq!(after["metadata"]["generation"], before["metadata"]["generation"]);
-    let managers: Vec<_> = after["metadata"]["managedFields"].as_array().unwrap().iter().collect();
-    assert!(managers.iter().all(|entry| !entry["manager"].as_str().unwrap().starts_with("serin")), "{managers:?}");
+    let managers: Vec<_> = after["metadata"]["managedFields"].as_array().expect("a list").iter().collect();
+    assert!(
+        managers.iter().all(|entry| !entry["manager"].as_str().expect("a name").starts_with("serin")),
+        "{managers:?}"
+    );
     assert_eq!(after["metadata"]["ownerReferences"], Value::Null);
 }
 
