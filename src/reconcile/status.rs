@@ -408,7 +408,7 @@ fn agent_status(
         candidate_version: some_text(&report.candidate_version),
         started_at: time(live, "/status/rollout/startedAt"),
         step_started_at: time(live, "/status/rollout/stepStartedAt"),
-        waiting_for: some_text(&report.message),
+        waiting_for: report.waiting_for.clone(),
         conditions: conditions(live),
         last_outcome: record.last.as_ref().map(|last| LastOutcome {
             rollout: last.rollout.clone(),

@@ -22,6 +22,7 @@ mod events;
 mod health;
 mod observed;
 mod pods;
+mod reasons;
 mod scene;
 mod status;
 #[cfg(test)]
@@ -89,5 +90,6 @@ fn blank(phase: Phase, message: String) -> Report {
         stable_version: String::new(),
         candidate_version: String::new(),
         message,
+        waiting_for: None,
     }
 }

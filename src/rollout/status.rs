@@ -4,13 +4,17 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::api::FieldError;
+use crate::ids::RolloutId;
 use crate::object::{Kind, Object, ObjectKey};
-use crate::rollout::course::{Course, Standing, Waiting};
+use crate::rollout::course::{Course, Standing};
+use crate::rollout::decision::RollbackReason;
 use crate::rollout::observed::Deployment;
+use crate::rollout::reasons::Waiting;
 use crate::rollout::record::Delivery;
 use crate::rollout::references::{Checked, Missing};
 use crate::rollout::scene::{Scene, step_text};
 use crate::rollout::verdict::{Phase, Report};
+use crate::rollout::world::Origin;
 
 /// A condition before it has a transition time.
 struct Condition {
@@ -65,49 +69,56 @@ pub(crate) fn report(scene: &Scene<'_>, course: &Course) -> Report {
         stable_version: active_version(scene),
         candidate_version: flight.map(|flight| flight.candidate_version.clone()).unwrap_or_default(),
         message: message(scene, course),
+        waiting_for: waiting_for(scene, course),
+    }
+}
+
+/// What keeps the decision about a rollout from git.
+fn git_obstacle<'a>(scene: &'a Scene<'_>, rollout: &RolloutId) -> Option<&'a str> {
+    match &scene.world.origin {
+        Origin::Git(git) => git.publish.obstacle(rollout),
+        Origin::ByHand => None,
+    }
+}
+
+/// What it waits for, in words; `None`: nothing but time.
+fn waiting_for(scene: &Scene<'_>, course: &Course) -> Option<String> {
+    let git = |rollout: &RolloutId| git_obstacle(scene, rollout).map(|why| format!("its commit waits for git: {why}"));
+    match &course.standing {
+        Standing::Stepping(at) => at.waiting.as_ref().map(ToString::to_string),
+        Standing::AwaitingPromotion(_, Some(waiting)) => Some(waiting.to_string()),
+        Standing::AwaitingPromotion(_, None) => course.record.rollout.as_ref().and_then(|flight| git(&flight.id)),
+        Standing::Promoting => Some("waiting for stable to roll to the new version behind the candidate".to_owned()),
+        Standing::RollingBack(_) => Some("waiting for stable to replace the candidate's pods".to_owned()),
+        Standing::Idle(hold) => {
+            let pending = course.record.rejected.last().and_then(|entry| git(&entry.rollout));
+            let notes: Vec<String> = hold.iter().map(ToString::to_string).chain(pending).collect();
+            (!notes.is_empty()).then(|| notes.join("; "))
+        }
     }
 }
 
 /// The one sentence: what is going on, and what it waits for (reference 2.5).
 fn message(scene: &Scene<'_>, course: &Course) -> String {
-    let flight = course.record.rollout.as_ref();
-    let publish = |rollout| match &scene.world.origin {
-        crate::rollout::world::Origin::Git(git) => git.publish.obstacle(rollout),
-        crate::rollout::world::Origin::ByHand => None,
-    };
+    let waiting = waiting_for(scene, course);
     match &course.standing {
         Standing::Stepping(at) => {
             let what = scene.steps().get(at.progress.step).map(step_text).unwrap_or_default();
-            let waiting = at.waiting.as_ref().map(|waiting| format!(": {waiting}")).unwrap_or_default();
+            let waiting = waiting.map(|waiting| format!(": {waiting}")).unwrap_or_default();
             format!("step {}: {what}{waiting}", at.progress.step)
         }
-        Standing::AwaitingPromotion(_, Some(waiting)) => format!("all steps completed, {waiting}"),
-        Standing::AwaitingPromotion(_, None) => {
-            let why = flight.and_then(|flight| publish(&flight.id));
-            why.map_or_else(
-                || "all steps completed, promoting".to_owned(),
-                |why| format!("all steps completed, the promotion waits for git: {why}"),
-            )
+        Standing::AwaitingPromotion(..) => {
+            format!("all steps completed, {}", waiting.as_deref().unwrap_or("promoting"))
         }
-        Standing::Promoting => {
-            "promoting: waiting for stable to roll to the new version behind the candidate".to_owned()
-        }
+        Standing::Promoting => format!("promoting: {}", waiting.unwrap_or_default()),
         Standing::RollingBack(reason) => format!("rolling back: {reason}"),
-        Standing::Idle(hold) => {
+        Standing::Idle(_) => {
             let last = course.record.last.as_ref().map(|last| match last.rolled_back {
                 None => "promoted".to_owned(),
-                Some(reason @ crate::rollout::decision::RollbackReason::PodUnhealthy) => {
-                    format!("auto-rollback: {reason}")
-                }
+                Some(reason @ RollbackReason::PodUnhealthy) => format!("auto-rollback: {reason}"),
                 Some(reason) => format!("rolled back: {reason}"),
             });
-            let pending = course.record.rejected.last().and_then(|entry| publish(&entry.rollout));
-            let notes = [
-                last,
-                hold.as_ref().map(ToString::to_string),
-                pending.map(|why| format!("its commit waits for git: {why}")),
-            ];
-            notes.into_iter().flatten().collect::<Vec<_>>().join("; ")
+            last.into_iter().chain(waiting).collect::<Vec<_>>().join("; ")
         }
     }
 }

@@ -105,6 +105,8 @@ pub struct Report {
     pub candidate_version: String,
     /// One sentence: what is going on, and what it waits for.
     pub message: String,
+    /// What it waits for, in words; `None`: nothing but time.
+    pub waiting_for: Option<String>,
 }
 
 /// The phases, for people.
