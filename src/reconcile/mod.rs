@@ -7,6 +7,7 @@
 
 mod agent;
 pub mod daemon;
+mod memory;
 mod observe;
 mod publish;
 pub mod queue;
@@ -28,8 +29,9 @@ use crate::cluster::{Cluster, ClusterError};
 use crate::git::RepositoryError;
 use crate::ids::{AgentKey, BranchName, ClusterName, SourceName};
 use crate::object::{Kind, ObjectKey};
+use crate::reconcile::memory::AgentMemory;
 use crate::reconcile::source::Source;
-use crate::reconcile::status::AgentMemory;
+
 use crate::telemetry::{Metrics, PassKind};
 use crate::workload::WorkloadSettings;
 

@@ -1,0 +1,349 @@
+//! What is remembered about agents for people: how each stands, and the history of its rollout.
+//!
+//! Nothing here decides anything: it may be lost at any time. Agents' series, log lines and the status branch come from it.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use crate::api::duration::render_duration;
+use crate::api::names;
+use crate::ids::{AgentKey, CommitSha, RolloutId, SourceName};
+use crate::object::Object;
+use crate::reconcile::source::Source;
+use crate::reconcile::{Core, Key};
+use crate::rollout::{Decision, Fact, Phase, Record, Report, RollbackReason, Verdict};
+use crate::telemetry::{StepType, event};
+use crate::writeback::status_branch::{
+    AgentStatus, ConditionStatus, HistoryEvent, LastOutcome, RejectedCandidate, RolloutHistory, StepHistory,
+    StepPosition,
+};
+
+/// How long numbers of pods alone may wait to be written to the status: people look once a second at the most.
+const COUNTS_DELAY: SignedDuration = SignedDuration::from_secs(1);
+
+/// The phase of an agent without a rollout.
+const IDLE: &str = "idle";
+
+/// What is remembered about one agent.
+#[derive(Default)]
+pub(super) struct AgentMemory {
+    /// Whether its next move depends on git.
+    pub(super) waits_for_git: bool,
+    /// Since when the status differs in the numbers of pods only.
+    counts_differ_since: Option<Timestamp>,
+    pub(super) source: Option<SourceName>,
+    report: Option<Report>,
+    pub(super) status: Option<AgentStatus>,
+    pub(super) history: Option<RolloutHistory>,
+    /// Whether the history began before this process did.
+    pub(super) is_partial: bool,
+    /// The commits of its decisions, by rollout; the last few.
+    pub(super) commits: Vec<(RolloutId, CommitSha)>,
+}
+
+impl Core {
+    /// When a status that differs in the numbers of pods only is to be written; `None`: now, or it does not differ so.
+    pub(super) fn counts_due(&self, agent: &AgentKey, only_counts: bool) -> Option<Timestamp> {
+        let now = self.clock.now();
+        let mut agents = self.agents();
+        let memory = agents.entry(agent.clone()).or_default();
+        if !only_counts {
+            memory.counts_differ_since = None;
+            return None;
+        }
+        // A clock that was set back must not make it wait for long.
+        let since = (*memory.counts_differ_since.get_or_insert(now)).min(now);
+        let due = since.saturating_add(COUNTS_DELAY).unwrap_or(now);
+        if due > now {
+            return Some(due);
+        }
+        memory.counts_differ_since = None;
+        None
+    }
+
+    /// Takes in how an agent stands after a pass. Gives back when its status branch is due.
+    pub(super) fn remember(
+        &self,
+        agent: &AgentKey,
+        source: Option<&Source>,
+        config_commit: Option<&CommitSha>,
+        live: &Object,
+        verdict: &Verdict,
+    ) -> Option<(Key, Timestamp)> {
+        let mut agents = self.agents();
+        let memory = agents.entry(agent.clone()).or_default();
+        memory.waits_for_git = verdict.decision.is_some();
+        memory.source = source.map(|source| source.options.name.clone());
+        self.tell_transitions(agent, memory.report.as_ref(), verdict);
+        memory.report = Some(verdict.report.clone());
+        let status = agent_status(agent, config_commit, live, verdict, memory);
+        let is_news = memory.status.as_ref() != Some(&status);
+        memory.status = Some(status);
+        drop(agents);
+        let source = source.filter(|_| is_news)?;
+        let (_, interval) = source.options.status.as_ref()?;
+        let last = self.published().get(&source.options.name).and_then(|published| published.at);
+        let due = last.and_then(|last| last.saturating_add(*interval).ok());
+        Some((Key::Status(source.options.name.clone()), due.unwrap_or_else(|| self.clock.now())))
+    }
+
+    /// The agent is gone.
+    pub(super) fn forget(&self, agent: &AgentKey) -> Option<(Key, Timestamp)> {
+        let memory = self.agents().remove(agent)?;
+        event::AgentForgotten { agent }.emit(&self.metrics);
+        memory.source.map(|source| (Key::Status(source), self.clock.now()))
+    }
+
+    fn tell_transitions(&self, agent: &AgentKey, before: Option<&Report>, verdict: &Verdict) {
+        let report = &verdict.report;
+        let Some(rollout) = &report.rollout else {
+            if before.is_none_or(|before| before.rollout.is_some()) {
+                event::RolloutIdle { agent }.emit(&self.metrics);
+            }
+            return;
+        };
+        if let Some((step, steps)) = report.step
+            && before.and_then(|before| before.step) != report.step
+            && report.phase == Phase::Stepping
+        {
+            event::StepEntered { agent, rollout, step, steps, title: &report.message }.emit(&self.metrics);
+        }
+        if before.is_none_or(|before| (before.delivered, before.requested) != (report.delivered, report.requested)) {
+            let (delivered, requested) = (report.delivered, report.requested);
+            event::WeightDelivered { agent, rollout, delivered, requested }.emit(&self.metrics);
+        }
+        if report.phase == Phase::AwaitingPromotion
+            && verdict.decision.is_some()
+            && before.is_none_or(|before| before.phase != Phase::AwaitingPromotion)
+        {
+            event::PromotionDecided { agent, rollout, candidate: &report.candidate_version }.emit(&self.metrics);
+        }
+        if before.is_none_or(|before| before.message != report.message) {
+            event::RolloutWaiting { agent, rollout, message: &report.message }.emit(&self.metrics);
+        }
+    }
+
+    /// Counts and logs a fact, and puts it into the history of its rollout.
+    pub(super) fn tell(&self, agent: &AgentKey, fact: &Fact, config_commit: Option<&CommitSha>, report: &Report) {
+        let now = self.clock.now();
+        match fact {
+            Fact::Started { rollout, title } => {
+                event::RolloutStarted { agent, rollout, candidate: title, stable: &report.stable_version }
+                    .emit(&self.metrics);
+            }
+            Fact::StepCompleted { rollout, step, step_type, took, .. } => {
+                let Some(step_type) = StepType::ALL.into_iter().find(|known| known.as_str() == *step_type) else {
+                    return;
+                };
+                let took = took.unsigned_abs();
+                event::StepCompleted { agent, rollout, step: *step, step_type, took }.emit(&self.metrics);
+            }
+            Fact::PromotionStarted { .. } => {}
+            Fact::Promoted { rollout, title } => {
+                event::RolloutPromoted { agent, rollout, candidate: title }.emit(&self.metrics);
+            }
+            Fact::RolledBack { rollout, title, reason } => {
+                event::RolledBack { agent, rollout, candidate: title, reason: *reason }.emit(&self.metrics);
+            }
+        }
+        write_history(self.agents().entry(agent.clone()).or_default(), agent, fact, config_commit, report, now);
+    }
+
+    /// Remembers which commit says a decision.
+    pub(super) fn note_commit(&self, decision: &Decision, commit: &CommitSha) {
+        let mut agents = self.agents();
+        let memory = agents.entry(decision.agent.clone()).or_default();
+        memory.commits.retain(|(rollout, _)| *rollout != decision.rollout);
+        memory.commits.push((decision.rollout.clone(), commit.clone()));
+        let surplus = memory.commits.len().saturating_sub(4);
+        memory.commits.drain(..surplus);
+        if let Some(history) = memory.history.as_mut().filter(|history| history.rollout == decision.rollout) {
+            history.decision_commit = Some(commit.clone());
+        }
+    }
+
+    /// The course of the rollout that is remembered of an agent, a line each.
+    pub(super) fn story(&self, agent: &AgentKey) -> Vec<String> {
+        let agents = self.agents();
+        let Some(history) = agents.get(agent).and_then(|memory| memory.history.as_ref()) else { return Vec::new() };
+        history
+            .steps
+            .iter()
+            .map(|step| {
+                let took = step
+                    .completed_at
+                    .map(|done| render_duration(done.duration_since(step.entered_at)))
+                    .unwrap_or_default();
+                let StepPosition { number, of } = step.position;
+                let (what, delivered) = (&step.what, step.delivered_weight);
+                format!("Step {number} of {of}: {what}, done after {took} with {delivered} % delivered.")
+            })
+            .collect()
+    }
+}
+
+/// The commit that says the decision about a rollout.
+pub(super) fn commit_of(commits: &[(RolloutId, CommitSha)], rollout: &RolloutId) -> Option<CommitSha> {
+    commits.iter().find(|(known, _)| known == rollout).map(|(_, commit)| commit.clone())
+}
+
+fn time(live: &Object, pointer: &str) -> Option<Timestamp> {
+    live.text(pointer).and_then(|text| text.parse().ok())
+}
+
+fn some_text(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// What the status branch says about an agent.
+fn agent_status(
+    agent: &AgentKey,
+    config_commit: Option<&CommitSha>,
+    live: &Object,
+    verdict: &Verdict,
+    memory: &AgentMemory,
+) -> AgentStatus {
+    let report = &verdict.report;
+    let record = Record::parse(live.annotation(names::RECORD_ANNOTATION));
+    let is_active = report.rollout.is_some();
+    AgentStatus {
+        agent: agent.clone(),
+        // A commit that says nothing new about an agent that rests is no news about it.
+        config_commit: config_commit.cloned().filter(|_| is_active).or_else(|| {
+            let before = memory.status.as_ref().filter(|before| before.phase == IDLE)?.config_commit.clone();
+            before.or_else(|| config_commit.cloned())
+        }),
+        phase: match report.phase {
+            Phase::Idle => IDLE.to_owned(),
+            Phase::Stepping => "stepping".to_owned(),
+            Phase::AwaitingPromotion => "awaiting promotion".to_owned(),
+            Phase::Promoting => "promoting".to_owned(),
+            Phase::RollingBack => "rolling back".to_owned(),
+            Phase::Invalid => "invalid".to_owned(),
+        },
+        rollout: report.rollout.clone(),
+        step: report.step.map(|(step, of)| position(step, of)),
+        requested_weight: is_active.then_some(report.requested),
+        delivered_weight: is_active.then_some(report.delivered),
+        stable_version: some_text(&report.stable_version),
+        candidate_version: some_text(&report.candidate_version),
+        started_at: time(live, "/status/rollout/startedAt"),
+        step_started_at: time(live, "/status/rollout/stepStartedAt"),
+        waiting_for: report.waiting_for.clone(),
+        conditions: conditions(live),
+        last_outcome: record.last.as_ref().map(|last| LastOutcome {
+            rollout: last.rollout.clone(),
+            outcome: if last.rolled_back.is_some() { "rolled-back" } else { "promoted" }.to_owned(),
+            reason: last.rolled_back.map(|reason| reason.to_string()),
+            candidate: last.title.clone(),
+            at: last.at,
+            decision_commit: commit_of(&memory.commits, &last.rollout),
+        }),
+        rejected: record
+            .rejected
+            .iter()
+            .map(|entry| RejectedCandidate {
+                digest: entry.candidate.clone(),
+                title: entry.title.clone(),
+                version: entry.pinned_version.clone(),
+                reason: entry.reason.to_string(),
+                at: entry.at,
+            })
+            .collect(),
+    }
+}
+
+fn conditions(live: &Object) -> Vec<ConditionStatus> {
+    let conditions = live.at("/status/conditions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let text = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+    conditions
+        .iter()
+        .map(|condition| ConditionStatus {
+            kind: text(condition, "type"),
+            status: text(condition, "status"),
+            reason: text(condition, "reason"),
+            message: text(condition, "message"),
+            last_transition: text(condition, "lastTransitionTime").parse().ok(),
+        })
+        .collect()
+}
+
+/// People count steps from 1.
+fn position(step: usize, of: usize) -> StepPosition {
+    let of = u32::try_from(of).unwrap_or(u32::MAX);
+    StepPosition { number: u32::try_from(step + 1).unwrap_or(u32::MAX).min(of), of }
+}
+
+fn write_history(
+    memory: &mut AgentMemory,
+    agent: &AgentKey,
+    fact: &Fact,
+    config_commit: Option<&CommitSha>,
+    report: &Report,
+    now: Timestamp,
+) {
+    let (Fact::Started { rollout, .. }
+    | Fact::StepCompleted { rollout, .. }
+    | Fact::PromotionStarted { rollout }
+    | Fact::Promoted { rollout, .. }
+    | Fact::RolledBack { rollout, .. }) = fact;
+    if memory.history.as_ref().is_none_or(|history| history.rollout != *rollout) {
+        memory.is_partial = !matches!(fact, Fact::Started { .. });
+        memory.history = Some(RolloutHistory {
+            agent: agent.clone(),
+            rollout: rollout.clone(),
+            candidate: match fact {
+                Fact::Started { title, .. } | Fact::Promoted { title, .. } | Fact::RolledBack { title, .. } => {
+                    title.clone()
+                }
+                Fact::StepCompleted { .. } | Fact::PromotionStarted { .. } => report.candidate_version.clone(),
+            },
+            candidate_digest: None,
+            config_commit: config_commit.cloned(),
+            stable_version: some_text(&report.stable_version),
+            candidate_version: some_text(&report.candidate_version),
+            started_at: now,
+            ended_at: None,
+            steps: Vec::new(),
+            outcome: None,
+            reason: None,
+            decision_commit: None,
+            events: Vec::new(),
+        });
+    }
+    let decision_commit = commit_of(&memory.commits, rollout);
+    let Some(history) = &mut memory.history else { return };
+    let mut happened = |reason: &str, message: String| {
+        history.events.push(HistoryEvent { at: now, reason: reason.to_owned(), message });
+    };
+    match fact {
+        Fact::Started { title, .. } => happened("RolloutStarted", format!("the rollout of {title} started")),
+        Fact::StepCompleted { step, text, took, weight, .. } => {
+            happened("RolloutStep", format!("{text} completed"));
+            history.steps.push(StepHistory {
+                position: position(*step, report.step.map_or(0, |(_, of)| of)),
+                what: text.clone(),
+                entered_at: now.saturating_sub(*took).unwrap_or(now),
+                completed_at: Some(now),
+                requested_weight: *weight,
+                delivered_weight: report.delivered,
+            });
+        }
+        Fact::PromotionStarted { .. } => happened("RolloutPromoting", "stable rolls to the new version".to_owned()),
+        Fact::Promoted { .. } => {
+            happened("RolloutPromoted", "promoted".to_owned());
+            history.outcome = Some("promoted".to_owned());
+            history.ended_at = Some(now);
+            history.decision_commit = decision_commit;
+        }
+        Fact::RolledBack { reason, .. } => {
+            happened("RolloutRolledBack", format!("rolled back: {reason}"));
+            history.outcome = Some("rolled-back".to_owned());
+            history.reason = Some(reason.to_string());
+            history.ended_at = Some(now);
+            if *reason == RollbackReason::PodUnhealthy {
+                history.decision_commit = decision_commit;
+            }
+        }
+    }
+}
