@@ -145,7 +145,7 @@ fn idle(scene: &Scene<'_>, course: &mut Course) {
             }
             course.standing = Standing::Idle(Some(hold));
         }
-        None => launch(scene, course),
+        None => launch(scene, course, scene.total(None)),
     }
 }
 
@@ -191,11 +191,12 @@ fn obstacle(scene: &Scene<'_>, record: &Record) -> Option<Hold> {
     record.cooldown_until.filter(|until| *until > scene.now).map(|until| Hold::Cooldown { until })
 }
 
-/// Starts a rollout of the candidate in the spec at its first step.
-fn launch(scene: &Scene<'_>, course: &mut Course) {
+/// Starts a rollout of the candidate in the spec at its first step. `total` is how many pods there are in all, where an
+/// autoscaler says it.
+fn launch(scene: &Scene<'_>, course: &mut Course, total: u32) {
     let Some(candidate) = &scene.candidate else { return };
     let Ok(delivery) = scene.delivery() else { return };
-    course.record.sequence += 1;
+    course.record.sequence = course.record.sequence.saturating_add(1);
     let sequence = course.record.sequence;
     let started_at = started_at(scene.now, sequence);
     let id = RolloutId::new(format!(
@@ -215,9 +216,10 @@ fn launch(scene: &Scene<'_>, course: &mut Course) {
         pinned_version: candidate.pack.version.clone(),
         steps: scene.steps_spec(),
         delivery,
-        autoscaled_total: scene.spec.is_autoscaled.then(|| scene.total(None)),
+        autoscaled_total: scene.spec.is_autoscaled.then_some(total),
         heading: Heading::Steps,
         is_decided: false,
+        reached: None,
         progress: None,
     };
     enter(scene, course, flight, StepProgress { step: 0, entered_at: started_at });
@@ -293,9 +295,18 @@ fn step(scene: &Scene<'_>, course: &mut Course, mut flight: Flight) {
     // Weights may be delivered otherwise from now on, or the steps up to here are no longer those that were passed.
     let steps = scene.steps_spec();
     if scene.delivery() != Ok(flight.delivery) || is_changed_up_to(&flight.steps, &steps, progress.step) {
-        return launch(scene, course);
+        // Stable has given up pods: how many there are in all is what it was when this began.
+        return launch(scene, course, scene.total(Some(&flight)));
     }
+    let were_done = flight.steps.as_array().is_some_and(|old| old.len() <= progress.step);
     flight.steps = steps;
+    // What it is tried against follows the spec, so that a revert of its promotion is recognized.
+    flight.base = scene.stable.digest.clone();
+    if were_done && progress.step < scene.steps().len() {
+        // Steps were added when all were done: the first of them begins now, not when the last one ended.
+        (flight.reached, flight.progress) = (None, None);
+        return enter(scene, course, flight, StepProgress { entered_at: to_micros(scene.now), ..progress });
+    }
     let health = health(scene, &flight, progress, weight);
     flight.progress = match health {
         Health::Lacking { progress, .. } => progress,
@@ -318,6 +329,9 @@ fn step(scene: &Scene<'_>, course: &mut Course, mut flight: Flight) {
     };
     if waiting.is_some() {
         return stand(scene, course, flight, AtStep { progress, weight, waiting });
+    }
+    if progress.step == 0 && needed > 0 && matches!(scene.steps().first(), Some(Step::Pause(_))) {
+        flight.reached = Some(0);
     }
     let Some(current) = scene.steps().get(progress.step) else {
         let waiting = (needed == 0).then_some(Waiting::NothingTried);
@@ -382,7 +396,8 @@ fn health(scene: &Scene<'_>, flight: &Flight, progress: StepProgress, weight: We
     };
     // The first step of every kind, and each weight, asks for pods that may not be there yet.
     let is_asked_here = progress.step == 0 || matches!(scene.steps().get(progress.step), Some(Step::SetWeight(_)));
-    let asked_at = is_asked_here.then(|| {
+    let is_awaited = is_asked_here && flight.reached != Some(progress.step);
+    let asked_at = is_awaited.then(|| {
         let created_at = deployment.and_then(|deployment| deployment.created_at);
         created_at.map_or(progress.entered_at, |created_at| created_at.max(progress.entered_at))
     });
@@ -476,7 +491,10 @@ fn detail(scene: &Scene<'_>, flight: &Flight, reason: RollbackReason) -> String 
 
 /// A rollout on its way back: over when nothing of the candidate is left.
 fn roll_back(scene: &Scene<'_>, course: &mut Course, flight: Flight, reason: RollbackReason) {
-    if scene.candidate_deployment.is_some() {
+    // Once this is over, the pods of an autoscaled agent are as many as stable has.
+    let total = scene.total(Some(&flight));
+    let is_short = scene.spec.is_autoscaled && scene.stable_deployment.as_ref().is_some_and(|d| d.wanted < total);
+    if scene.candidate_deployment.is_some() || is_short {
         course.record.rollout = Some(flight);
         course.standing = Standing::RollingBack(reason);
         return;

@@ -213,7 +213,10 @@ fn render(
         // Stable goes on without its tools (reference 3.4); a candidate without its own never starts.
         Checked::NotServed | Checked::Missing(_) => None,
     };
-    let deadline = u32::try_from(scene.progress_deadline().as_secs()).ok().filter(|seconds| *seconds > 0);
+    // The API takes no more than an `int32`; beyond it, nobody waits for Kubernetes anyway.
+    let deadline =
+        i32::try_from(scene.progress_deadline().as_secs()).ok().and_then(|seconds| u32::try_from(seconds).ok());
+    let deadline = deadline.filter(|seconds| *seconds > 0);
     let inputs = Inputs {
         agent: &scene.world.agent,
         track,

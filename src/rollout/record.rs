@@ -78,6 +78,10 @@ pub struct Flight {
     /// Whether its promotion was handed to git: it may then be there, even if nobody has seen it yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_decided: bool,
+    /// The step at which the candidate has had all pods that it waits for, where that did not end the step: pods that
+    /// fail after that have a deadline of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached: Option<usize>,
     /// When the candidate last made progress towards the pods it needs, where that was neither at the beginning of
     /// the step nor is it the case now.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -105,7 +105,8 @@ impl<'a> Scene<'a> {
     /// The object that a decision is about: the manifest where there is one.
     fn decided_object(&self) -> &Object {
         match &self.world.origin {
-            Origin::Git(GitView { manifest: Some(manifest), .. }) => manifest,
+            // What is in git and not applied was never tried: a decision is never about that.
+            Origin::Git(GitView { synced: Some(_), manifest: Some(manifest), .. }) => manifest,
             Origin::Git(_) | Origin::ByHand => &self.world.agent,
         }
     }
@@ -147,8 +148,12 @@ impl<'a> Scene<'a> {
         if !self.spec.is_autoscaled {
             return self.spec.total_replicas();
         }
-        let live = self.stable_deployment.as_ref().map(|deployment| deployment.wanted);
-        flight.and_then(|flight| flight.autoscaled_total).or(live).unwrap_or_else(|| self.spec.total_replicas())
+        let known = match flight {
+            // What stable has in flight is what is left to it. Where the autoscaler came later, the spec said it before.
+            Some(flight) => flight.autoscaled_total,
+            None => self.stable_deployment.as_ref().map(|deployment| deployment.wanted),
+        };
+        known.unwrap_or_else(|| self.spec.total_replicas())
     }
 
     /// The pods that a weight asks for. An agent that is scaled to zero is tried with one pod of the candidate, and gets

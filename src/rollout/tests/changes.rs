@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Bench;
+use crate::rollout::world::Origin;
 use crate::rollout::{Fact, RollbackReason};
 
 fn paused() -> Bench {
@@ -116,4 +117,96 @@ fn every_pass_over_a_settled_world_has_no_effects() {
     for _ in 0..3 {
         assert_eq!(bench.pass().effects, []);
     }
+}
+
+#[test]
+fn a_decision_is_about_what_was_tried_and_not_about_what_git_says_and_the_server_refuses() {
+    let mut bench = Bench::with_candidate(json!({"steps": [{"setWeight": 100}], "trafficRouting": {}}));
+    bench.run();
+    let tried = json!({"promptPackRef": {"name": "pack", "version": "2.0.0"}});
+    let untried = json!({"promptPackRef": {"name": "pack", "version": "3.0.0"}});
+    let Origin::Git(git) = &mut bench.world.origin else { panic!("not from git") };
+    let mut manifest = git.manifest.as_deref().unwrap().clone();
+    manifest.set(&["spec", "rollout", "candidate"], untried);
+    git.manifest = Some(std::sync::Arc::new(manifest));
+    git.synced = None;
+    let verdict = bench.settle();
+    assert_eq!(verdict.decision.unwrap().candidate, tried);
+}
+
+#[test]
+fn steps_that_are_added_when_all_are_done_begin_when_they_are_added() {
+    let rollout = json!({
+        "steps": [{"setWeight": 10}], "trafficRouting": {}, "rollback": {"mode": "automatic", "cooldown": "0s"},
+    });
+    for added in [json!({"setWeight": 50}), json!({"pause": {"duration": "30m"}})] {
+        let mut bench = Bench::with_candidate(rollout.clone());
+        bench.run();
+        assert!(bench.message().contains("nothing was tried"), "{}", bench.message());
+        bench.advance(3_600);
+        bench.push(|spec| spec["rollout"]["steps"].as_array_mut().unwrap().push(added));
+        bench.settle();
+        assert_eq!(bench.status("/rollout/currentStep"), 1, "{}", bench.message());
+        assert_eq!(bench.count(|fact| matches!(fact, Fact::RolledBack { .. })), 0);
+    }
+}
+
+/// An agent whose pods an autoscaler counts, with 4 of them, halfway through a rollout.
+fn autoscaled(weight: u32) -> Bench {
+    let steps = json!([{"setWeight": weight}, {"pause": {}}]);
+    let mut bench = Bench::new(json!({"steps": steps, "trafficRouting": {}}));
+    bench.push(|spec| spec["runtime"]["autoscaling"] = json!({"enabled": true}));
+    bench.run();
+    bench.push(|spec| {
+        spec["rollout"]["candidate"] = json!({"promptPackRef": {"name": "pack", "version": "2.0.0"}});
+    });
+    bench.run();
+    bench
+}
+
+#[test]
+fn a_rollout_that_begins_again_does_not_take_the_pods_left_to_stable_for_all_pods() {
+    let mut bench = autoscaled(50);
+    assert_eq!(bench.wanted(), (Some(2), Some(2)));
+    bench.push(|spec| spec["rollout"]["steps"] = json!([{"setWeight": 25}, {"pause": {}}]));
+    bench.run();
+    assert_eq!(bench.wanted(), (Some(3), Some(1)));
+}
+
+#[test]
+fn stable_gets_all_its_pods_back_also_where_the_candidate_vanishes_at_once() {
+    let mut bench = autoscaled(100);
+    assert_eq!(bench.wanted(), (Some(0), Some(4)));
+    bench.world.live.retain(|object| object.name() != "support-canary");
+    bench.push(|spec| spec["rollout"]["candidate"] = Value::Null);
+    bench.run();
+    assert_eq!(bench.wanted(), (Some(4), None));
+}
+
+#[test]
+fn autoscaling_that_is_turned_on_in_flight_does_not_lose_pods() {
+    let mut bench = Bench::with_candidate(json!({"steps": [{"setWeight": 50}, {"pause": {}}], "trafficRouting": {}}));
+    bench.run();
+    bench.push(|spec| spec["runtime"]["autoscaling"] = json!({"enabled": true}));
+    bench.run();
+    assert_eq!(bench.wanted(), (Some(2), Some(2)));
+}
+
+#[test]
+fn a_promotion_is_reverted_also_to_a_spec_that_was_changed_in_flight() {
+    let mut bench = Bench::with_candidate(json!({"steps": [{"setWeight": 50}, {"pause": {"duration": "1h"}}]}));
+    bench.run();
+    bench.push(|spec| spec["promptPackRef"]["version"] = "3.0.0".into());
+    bench.run();
+    bench.advance(3_600);
+    let decision = bench.run().decision.unwrap();
+    let Origin::Git(git) = &bench.world.origin else { panic!("not from git") };
+    let before = git.manifest.as_ref().unwrap().at("/spec").unwrap().clone();
+    bench.land(&decision);
+    bench.run();
+    assert_eq!(bench.count(|fact| matches!(fact, Fact::Promoted { .. })), 1);
+    bench.push(|spec| *spec = before);
+    bench.run();
+    assert_eq!(bench.record().rejected.len(), 1, "{}", bench.message());
+    assert_eq!(bench.wanted(), (Some(4), None));
 }

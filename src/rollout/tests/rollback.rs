@@ -239,3 +239,23 @@ fn reverting_a_promotion_while_stable_rolls_turns_back_behind_the_candidates_pod
     assert_eq!(bench.wanted(), (Some(4), None));
     assert_eq!(verdict.decision.unwrap().outcome, Outcome::RolledBack(RollbackReason::PromotionReverted));
 }
+
+#[test]
+fn a_pod_that_fails_late_in_the_first_step_has_the_whole_deadline_to_come_back() {
+    let mut bench = Bench::with_candidate(json!({
+        "steps": [{"pause": {}}], "rollback": {"mode": "automatic", "cooldown": "0s"},
+    }));
+    bench.run();
+    assert_eq!(bench.wanted(), (Some(4), Some(4)));
+    bench.advance(3_600);
+    bench.settle();
+    bench.pods("support-canary", 4, 3);
+    bench.settle();
+    assert_eq!(reasons(&bench), []);
+    bench.advance(599);
+    bench.settle();
+    assert_eq!(reasons(&bench), []);
+    bench.advance(2);
+    bench.settle();
+    assert_eq!(reasons(&bench), [RollbackReason::PodUnhealthy]);
+}
