@@ -23,6 +23,9 @@ pub struct Decision {
     /// `promptPackRef`, `providers` and `toolRegistryRef` of the `spec` that the candidate was tried
     /// against, as a map of those that are set. A promotion is void if the manifest's differ by now.
     pub base: Value,
+    /// How the candidate was tried: `steps` and `trafficRouting` of `spec.rollout`, as a map of those that are set. A
+    /// promotion is void if the manifest's differ by now: a person may have added a pause.
+    pub trial: Value,
     /// What the candidate is, for people: `support-pack 2.0.0`.
     pub title: String,
     /// How it came to this, a line each: steps with their times, and what went wrong.

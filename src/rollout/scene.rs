@@ -13,6 +13,7 @@ use crate::rollout::references::References;
 use crate::rollout::split::{Split, delivered, split};
 use crate::rollout::variant::Variant;
 use crate::rollout::world::{GitView, Origin, World};
+use crate::writeback::plan::trial;
 
 /// Kubernetes' own default of `progressDeadlineSeconds`.
 const DEFAULT_PROGRESS_DEADLINE: SignedDuration = SignedDuration::from_secs(600);
@@ -125,6 +126,11 @@ impl<'a> Scene<'a> {
             .filter(|(_, value)| !value.is_null())
             .collect();
         Value::Object(fields)
+    }
+
+    /// How the candidate is tried, as a decision names it.
+    pub(crate) fn decided_trial(&self) -> Value {
+        trial(self.decided_object().at("/spec").unwrap_or(&Value::Null))
     }
 
     /// How weight reaches the pods, or why it cannot.

@@ -28,7 +28,8 @@ const TRAILER_WIDTH: usize = 256;
 
 /// The message of the commit that says `decision`.
 pub fn render_decision(decision: &Decision, cluster: &ClusterName) -> String {
-    let Decision { agent, rollout, outcome, candidate: _, base: _, title, story, pinned_version: _ } = decision;
+    let Decision { agent, rollout, outcome, candidate: _, base: _, trial: _, title, story, pinned_version: _ } =
+        decision;
     let agent = one_line(&agent.to_string());
     let title = one_line(title);
     let subject = match outcome {
@@ -144,6 +145,7 @@ mod tests {
             outcome,
             candidate: json!({"promptPackRef": {"name": "support-pack", "version": "2.0.0"}}),
             base: json!({"promptPackRef": {"name": "support-pack", "version": "1.0.0"}}),
+            trial: json!({}),
             title: "support-pack 2.0.0".to_owned(),
             story: vec![
                 "step 1 of 3: setWeight 20, delivered 2026-01-01T12:00:30Z after 30s".to_owned(),

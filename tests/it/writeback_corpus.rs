@@ -102,6 +102,7 @@ fn decision(text: &str, outcome: Outcome) -> Decision {
         outcome,
         candidate: spec.pointer("/rollout/candidate").cloned().unwrap_or_default(),
         base,
+        trial: serin::writeback::plan::trial(&spec),
         title: "support-pack 2.0.0".to_owned(),
         story: Vec::new(),
         pinned_version: Some("1.10".to_owned()),

@@ -17,6 +17,7 @@ fn decision(title: &str, story: &[&str]) -> Decision {
         outcome: Outcome::RolledBack(RollbackReason::PodUnhealthy),
         candidate: json!({}),
         base: json!({}),
+        trial: json!({}),
         title: title.to_owned(),
         story: story.iter().map(|line| (*line).to_owned()).collect(),
         pinned_version: None,

@@ -96,6 +96,9 @@ pub fn plan_changes(decision: &Decision, manifest: &Value) -> PlannedChanges {
         (_, Some(candidate)) if !is_same(candidate, &decision.candidate) => {
             void("the manifest holds another candidate than the one that was decided about")
         }
+        (Outcome::Promoted, Some(_)) if !is_same(&trial(spec), &decision.trial) => {
+            void("the steps or the routing were changed since the candidate was tried")
+        }
         (Outcome::Promoted, Some(candidate)) => {
             let mut changes = promotion_changes(candidate, spec);
             if !changes.is_empty() && !is_same(&base(spec), &decision.base) {
@@ -154,6 +157,13 @@ fn patch_between(old: &Value, new: &Value) -> Value {
 pub fn base(spec: &Value) -> Value {
     let fields = OVERRIDES.iter().filter_map(|(_, field)| Some(((*field).to_owned(), spec.get(*field)?.clone())));
     Value::Object(fields.filter(|(_, value)| !value.is_null()).collect())
+}
+
+/// `steps` and `trafficRouting` of a spec's rollout as far as they are set: what [`Decision::trial`] holds.
+pub fn trial(spec: &Value) -> Value {
+    let rollout = spec.get("rollout").unwrap_or(&Value::Null);
+    let fields = ["steps", "trafficRouting"].into_iter();
+    Value::Object(fields.filter_map(|field| Some((field.to_owned(), rollout.get(field)?.clone()))).collect())
 }
 
 /// Whether two candidates, or two bases, say the same: what is absent, empty, or the default that an API

@@ -30,6 +30,7 @@ fn decision(outcome: Outcome) -> Decision {
         outcome,
         candidate: json!({"promptPackRef": {"name": "support-pack", "version": "2.0.0"}}),
         base: json!({"promptPackRef": {"name": "support-pack", "version": "1.0.0"}}),
+        trial: json!({"steps": [{"setWeight": 20}]}),
         title: "support-pack 2.0.0".to_owned(),
         story: Vec::new(),
         pinned_version: Some("2.0.0".to_owned()),
@@ -165,4 +166,13 @@ fn a_patch_of_an_object_says_the_same() {
 fn the_base_is_what_is_set_of_the_three() {
     let spec = json!({"promptPackRef": {"name": "a"}, "providers": null, "replicas": 2});
     assert_eq!(base(&spec), json!({"promptPackRef": {"name": "a"}}));
+}
+
+#[test]
+fn a_promotion_is_void_when_steps_were_added_or_the_routing_was_changed() {
+    let paused = MANIFEST.replace("      - setWeight: 20\n", "      - setWeight: 20\n      - pause: {}\n");
+    let routed = MANIFEST.replace("    steps:\n", "    trafficRouting: {mode: replicaWeighted}\n    steps:\n");
+    for text in [paused, routed] {
+        assert!(void(&decision(Outcome::Promoted), &text).contains("were changed since"));
+    }
 }
