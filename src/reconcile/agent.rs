@@ -10,6 +10,7 @@ use crate::cluster::{ClusterError, Part};
 use crate::ids::AgentKey;
 use crate::object::{Kind, Object, ObjectKey};
 use crate::reconcile::source::{Loaded, Retraction, Source};
+use crate::reconcile::sync::REFUSED_RETRY;
 use crate::reconcile::{Core, Key, Next, PassError};
 use crate::rollout::{Effect, GitView, Origin, Publish, Verdict, World, evaluate};
 use crate::telemetry::event;
@@ -29,12 +30,13 @@ impl Core {
             Err(ClusterError::NotServed { .. }) => None,
             other => other?,
         };
-        let Some(live) = live else {
-            return Ok(Next { now: Vec::new(), later: self.forget(agent).into_iter().collect() });
+        // What the server refuses is tried again without a reason: no watch tells that a namespace or a right is there.
+        let is_refused = !is_synced && source.as_ref().is_some_and(|(_, loaded)| loaded.manifest(agent).is_some());
+        let at = self.clock.now().saturating_add(REFUSED_RETRY).unwrap_or(jiff::Timestamp::MAX);
+        let retry = is_refused.then(|| (Key::Agent(agent.clone()), at));
+        let Some(live) = live.filter(|live| !self.is_foreign(live)) else {
+            return Ok(Next { now: Vec::new(), later: self.forget(agent).into_iter().chain(retry).collect() });
         };
-        if self.is_foreign(&live) {
-            return Ok(Next { now: Vec::new(), later: self.forget(agent).into_iter().collect() });
-        }
         let origin = self.origin(agent, &live, source.as_ref(), is_synced).await?;
         let world = self.observe(agent, live, origin).await?;
         let is_name_taken = is_name_taken(&world);
@@ -49,6 +51,7 @@ impl Core {
             }
         }
         let mut next = self.perform_verdict(agent, &world, source, verdict).await?;
+        next.later.extend(retry);
         if is_name_taken {
             let at = self.clock.now().saturating_add(NAME_RETRY).unwrap_or(jiff::Timestamp::MAX);
             next.later.push((Key::Agent(agent.clone()), at));

@@ -15,6 +15,8 @@ pub mod serve;
 pub mod source;
 mod status;
 mod sync;
+#[cfg(test)]
+mod tests;
 mod wake;
 
 use std::collections::BTreeMap;
@@ -228,8 +230,9 @@ impl Core {
     pub fn touched_by_failure(&self, key: &Key) -> Vec<Key> {
         match key {
             Key::Fetch(name) | Key::Publish(name) => {
-                let decided = self.sources.get(name).map(|source| source.decided_agents()).unwrap_or_default();
-                decided.into_iter().map(Key::Agent).collect()
+                let Some(source) = self.sources.get(name) else { return Vec::new() };
+                let sync = source.awaits_sync().then(|| Key::Sync(name.clone()));
+                sync.into_iter().chain(source.decided_agents().into_iter().map(Key::Agent)).collect()
             }
             Key::Sync(_) | Key::Object(_) | Key::Agent(_) | Key::Status(_) => Vec::new(),
         }

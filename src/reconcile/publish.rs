@@ -1,6 +1,6 @@
 //! From decisions to commits on the config branch: one commit each, many in one push, on top of what was read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use jiff::SignedDuration;
@@ -41,8 +41,9 @@ impl Core {
             };
             let is_news = source.loaded().is_none_or(|loaded| loaded.commit != tip);
             let loaded = self.load(source, &tip).await?;
-            if is_news {
-                next.now.push(Key::Sync(source.options.name.clone()));
+            if is_news || source.awaits_sync() {
+                let keys = self.after_load(source, &loaded).into_iter();
+                next.now.extend(keys.filter(|key| !matches!(key, Key::Publish(_))));
             }
             let (commits, decisions) = self.compose(source, &loaded).await?;
             if commits.is_empty() {
@@ -62,7 +63,8 @@ impl Core {
         let mut texts: BTreeMap<TreePath, Vec<u8>> = BTreeMap::new();
         let (mut commits, mut decisions) = (Vec::new(), Vec::new());
         // From here on a decision cannot be taken back; each one that is not pushed is let go again below.
-        for decision in source.begin_push(source.pending(&loaded.commit)) {
+        let mut taken = VecDeque::from(source.begin_push(source.pending(&loaded.commit)));
+        while let Some(decision) = taken.pop_front() {
             let Some(file) = file_of(loaded, &decision) else {
                 let why = format!("{} is not in git any more, or not valid there", decision.agent);
                 source.void(&decision, &loaded.commit, why);
@@ -72,8 +74,9 @@ impl Core {
                 let text = match self.read(source, loaded, &file).await {
                     Ok(text) => text,
                     Err(error) => {
+                        decisions.push(decision);
+                        decisions.extend(taken);
                         source.delay(&decisions, &error.to_string());
-                        source.delay(std::slice::from_ref(&decision), &error.to_string());
                         return Err(error);
                     }
                 };

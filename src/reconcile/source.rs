@@ -46,6 +46,8 @@ pub struct Source {
 #[derive(Default)]
 struct State {
     loaded: Option<Arc<Loaded>>,
+    /// The commit that the last whole sync was about.
+    synced: Option<CommitSha>,
     cache: BTreeMap<TreePath, (BlobId, Arc<LoadedFile>)>,
     outbox: BTreeMap<AgentKey, Posted>,
     refused: BTreeMap<ObjectKey, String>,
@@ -165,6 +167,17 @@ impl Source {
         state.cache = files;
         state.loaded = Some(Arc::clone(&loaded));
         Ok(loaded)
+    }
+
+    /// A sync of all that `commit` says came to its end.
+    pub(crate) fn sync_finished(&self, commit: &CommitSha) {
+        self.state().synced = Some(commit.clone());
+    }
+
+    /// Whether what is loaded is still to be synced: whoever has loaded it may have failed before anybody was told.
+    pub(crate) fn awaits_sync(&self) -> bool {
+        let state = self.state();
+        state.loaded.as_ref().is_some_and(|loaded| state.synced.as_ref() != Some(&loaded.commit))
     }
 
     /// Takes a decision on its way to the branch. One that is there already stays as it is. Says whether there is

@@ -1,6 +1,6 @@
 //! From git to the cluster: what is new is loaded, what differs is applied, what is gone is pruned.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::SignedDuration;
@@ -16,7 +16,10 @@ use crate::telemetry::{SyncVerb, event};
 
 /// How long until an object that the server refused is tried again, where nothing changes in git: the server may have
 /// learned better (a CRD, a namespace, a right).
-const REFUSED_RETRY: SignedDuration = SignedDuration::from_secs(30);
+pub(super) const REFUSED_RETRY: SignedDuration = SignedDuration::from_secs(30);
+
+/// How long until objects are tried again about which the server did not answer, where agents were handed on meanwhile.
+const SILENCE_RETRY: SignedDuration = SignedDuration::from_secs(5);
 
 impl Core {
     /// Asks the remote where its branch is, and loads what is new.
@@ -41,7 +44,7 @@ impl Core {
             .emit(&self.metrics);
         let later = vec![(Key::Fetch(name.clone()), jittered(now, source.options.poll_interval))];
         let mut next = Next { now: Vec::new(), later };
-        if before.as_ref() == Some(&commit) {
+        if before.as_ref() == Some(&commit) && !source.awaits_sync() {
             return Ok(next);
         }
         let loaded = self.load(source, &commit).await?;
@@ -100,7 +103,9 @@ impl Core {
         };
         let desired = loaded.desired.objects.iter().map(|(key, located)| (key, &located.object));
         let plan = plan_sync(desired, &loaded.desired.held, &prune, &live, &source.options.name);
-        self.perform(source, &loaded, plan).await
+        let next = self.perform(source, &loaded, plan).await?;
+        source.sync_finished(&loaded.commit);
+        Ok(next)
     }
 
     /// Looks at one object of git that is not an agent.
@@ -144,13 +149,33 @@ impl Core {
             source.note_refusal(&refusal.key, Some(refusal.why.clone()));
         }
         let mut is_complete = plan.refused.is_empty() && plan.terminating.is_empty();
+        let mut silent: BTreeMap<(Kind, String), PassError> = BTreeMap::new();
         for apply in &plan.applies {
             let key = apply.object.key();
             if key.kind == Kind::AGENT_RUNTIME {
                 next.now.push(Key::Agent(AgentKey::new(&key.namespace, &key.name)));
                 continue;
             }
-            is_complete &= self.apply_manifest(source, loaded, apply).await?;
+            // Admission that does not answer about one kind in one namespace keeps nothing else from being applied.
+            let place = (key.kind.clone(), key.namespace.clone());
+            if silent.contains_key(&place) {
+                continue;
+            }
+            match self.apply_manifest(source, loaded, apply).await {
+                Err(error @ PassError::Cluster(ClusterError::Unavailable { .. })) => {
+                    silent.insert(place, error);
+                }
+                outcome => is_complete &= outcome?,
+            }
+        }
+        if let Some((_, error)) = silent.pop_first() {
+            if next.now.is_empty() {
+                return Err(error);
+            }
+            // The agents are not to wait for it.
+            let at = self.clock.now().saturating_add(SILENCE_RETRY).unwrap_or(jiff::Timestamp::MAX);
+            next.later.push((Key::Sync(name.clone()), at));
+            return Ok(next);
         }
         for (key, uid) in &plan.deletes {
             let outcome = self.cluster.delete(key, uid).await;

@@ -1,0 +1,260 @@
+//! The shell on simulated parts: what wakes it, what it tries again, and what it must not push.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
+use jiff::SignedDuration;
+
+use crate::clock::{Clock, SimulatedClock};
+use crate::cluster::simulated::{Fate, SimulatedCluster, Verb};
+use crate::cluster::{Cluster, ClusterError};
+use crate::git::simulated::{self, SimulatedRepository};
+use crate::git::{Author, RepositoryError, Revision};
+use crate::ids::{AgentKey, BranchName, ClusterName, SourceName, TreePath};
+use crate::manifest::{Rules, Schemas};
+use crate::object::{Kind, Object, ObjectKey};
+use crate::reconcile::queue::WorkQueue;
+use crate::reconcile::source::{Source, SourceOptions};
+use crate::reconcile::{Core, CoreOptions, Key};
+use crate::telemetry::Metrics;
+use crate::workload::WorkloadSettings;
+
+const AGENT: &str = "prod/agent.yaml";
+
+/// A core, its queue and what it works on. Nothing but its own wake-ups moves it.
+struct Bench {
+    clock: Arc<SimulatedClock>,
+    cluster: Arc<SimulatedCluster>,
+    repository: SimulatedRepository,
+    branch: BranchName,
+    core: Core,
+    queue: WorkQueue<Key>,
+    changes: BoxStream<'static, ObjectKey>,
+}
+
+impl Bench {
+    /// With two versions of a pack and an agent with the steps `steps` in git; nothing has run yet.
+    fn new(steps: &str) -> Self {
+        let clock = Arc::new(SimulatedClock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()));
+        let cluster = Arc::new(SimulatedCluster::new(Arc::clone(&clock) as Arc<dyn Clock>));
+        let branch = BranchName::new("main");
+        let repository = SimulatedRepository::new("git", Revision::Branch(branch.clone()));
+        let options = SourceOptions {
+            name: SourceName::new("main"),
+            root: TreePath::new("prod"),
+            branch: Some(branch.clone()),
+            author: Author { name: "Serin".into(), email: "serin@example.com".into() },
+            rules: Rules::default(),
+            poll_interval: SignedDuration::from_mins(5),
+            status: None,
+        };
+        let schemas = Arc::new(Schemas::from_crds(crate::api::crds::all().into_iter().map(|(_, text)| text)).unwrap());
+        let source = Arc::new(Source::new(options, Arc::new(repository.clone()), schemas));
+        let options =
+            CoreOptions { cluster_name: ClusterName::new("sim"), workload: Arc::new(WorkloadSettings::default()) };
+        let core = Core::new(
+            options,
+            Arc::clone(&cluster) as Arc<dyn Cluster>,
+            Arc::clone(&clock) as Arc<dyn Clock>,
+            vec![source],
+            Metrics::new(),
+        );
+        let changes = cluster.changes();
+        let mut files: BTreeMap<TreePath, Option<Vec<u8>>> = ["1.0.0", "2.0.0", "3.0.0"]
+            .into_iter()
+            .map(|version| {
+                let path = TreePath::new(format!("prod/pack-{version}.yaml"));
+                (path, Some(pack("prod", version).into_bytes()))
+            })
+            .collect();
+        files.insert(TreePath::new(AGENT), Some(agent("", steps).into_bytes()));
+        repository.person("A Person").commit(&branch, files, "begin");
+        let mut bench = Self { clock, cluster, repository, branch, core, queue: WorkQueue::default(), changes };
+        bench.queue.wake(Key::Fetch(SourceName::new("main")));
+        bench
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        self.repository.person("A Person").write(&self.branch, path, text);
+    }
+
+    /// A push is heard of.
+    fn fetch(&mut self) {
+        self.queue.wake(Key::Fetch(SourceName::new("main")));
+    }
+
+    /// Runs one key, as the daemon does.
+    fn run_key(&mut self, key: &Key) {
+        match self.core.run(key).now_or_never().unwrap() {
+            Ok(next) => {
+                next.now.into_iter().for_each(|key| self.queue.wake(key));
+                next.later.into_iter().for_each(|(key, at)| self.queue.wake_at(key, at));
+            }
+            Err(_) => {
+                self.queue.wake_at(key.clone(), self.clock.now() + SignedDuration::from_secs(1));
+                self.core.touched_by_failure(key).into_iter().for_each(|key| self.queue.wake(key));
+            }
+        }
+        self.follow();
+    }
+
+    fn follow(&mut self) {
+        let _next = self.cluster.advance();
+        while let Some(Some(changed)) = self.changes.next().now_or_never() {
+            let keys = self.core.touched_by(&changed).now_or_never().unwrap().unwrap();
+            keys.into_iter().for_each(|key| self.queue.wake(key));
+        }
+    }
+
+    /// Runs for so long, up to a key that `until` names.
+    fn run(&mut self, seconds: i64, until: impl Fn(&Key) -> bool) {
+        for _ in 0..=seconds {
+            for _ in 0..100 {
+                let Some(key) = self.queue.take(self.clock.now()) else { break };
+                self.queue.done(&key);
+                if until(&key) {
+                    self.queue.wake(key);
+                    return;
+                }
+                self.run_key(&key);
+            }
+            self.clock.advance(SignedDuration::from_secs(1));
+            self.follow();
+        }
+    }
+
+    fn run_for(&mut self, seconds: i64) {
+        self.run(seconds, |_| false);
+    }
+
+    fn live_agent(&self) -> Option<Arc<Object>> {
+        self.cluster.live(&ObjectKey::agent(&AgentKey::new("prod", "agent")))
+    }
+
+    fn version(&self) -> String {
+        self.live_agent().unwrap().text("/spec/promptPackRef/version").unwrap().to_owned()
+    }
+
+    fn promotions(&self) -> usize {
+        self.repository.log(&self.branch).iter().filter(|commit| commit.message.starts_with("promote ")).count()
+    }
+
+    fn pushes_fail(&self) {
+        self.repository.decide_fates(|call| match call {
+            simulated::Call::Publish(_) => {
+                simulated::Fate::FailBefore(RepositoryError::Unreachable { address: "git".into(), why: "gone".into() })
+            }
+            _ => simulated::Fate::Proceed,
+        });
+    }
+}
+
+fn pack(namespace: &str, version: &str) -> String {
+    format!(
+        "apiVersion: omnia.altairalabs.ai/v1alpha1\nkind: PromptPack\n\
+         metadata: {{name: pack-{0}, namespace: {namespace}}}\n\
+         spec: {{packName: pack, version: {version}, source: {{type: configmap, configMapRef: {{name: content-{0}}}}}}}\n",
+        version.replace('.', "-")
+    )
+}
+
+/// The manifest, with this candidate's version unless it is empty.
+fn agent(candidate: &str, steps: &str) -> String {
+    let candidate = match candidate {
+        "" => String::new(),
+        version => format!("    candidate:\n      promptPackRef: {{name: pack, version: {version}}}\n"),
+    };
+    format!(
+        "apiVersion: omnia.altairalabs.ai/v1alpha1\nkind: AgentRuntime\nmetadata:\n  name: agent\n  namespace: prod\n\
+         spec:\n  facades: [{{type: websocket}}]\n  promptPackRef:\n    name: pack\n    version: 1.0.0\n  runtime:\n    \
+         replicas: 2\n  rollout:\n{candidate}    steps: {steps}\n"
+    )
+}
+
+#[test]
+fn an_agent_that_the_server_refuses_is_tried_again_without_a_new_commit() {
+    let mut bench = Bench::new("[{setWeight: 100}]");
+    let is_open = Arc::new(AtomicBool::new(false));
+    let gate = Arc::clone(&is_open);
+    bench.cluster.set_admission(Box::new(move |object| {
+        let is_let_in = object.key().kind != Kind::AGENT_RUNTIME || gate.load(Ordering::Relaxed);
+        if is_let_in { Ok(()) } else { Err("there is no such namespace".to_owned()) }
+    }));
+    bench.run_for(10);
+    assert!(bench.live_agent().is_none());
+    is_open.store(true, Ordering::Relaxed);
+    bench.run_for(60);
+    assert!(bench.live_agent().is_some());
+}
+
+#[test]
+fn admission_that_does_not_answer_in_one_namespace_holds_up_no_other() {
+    let mut bench = Bench::new("[{setWeight: 100}]");
+    bench.write("prod/a.yaml", &pack("first", "1.0.0"));
+    bench.cluster.inject(Box::new(|call| {
+        let is_hit = call.key.namespace == "first" && matches!(call.verb, Verb::Apply(..));
+        if is_hit {
+            return Fate::FailBefore(ClusterError::Unavailable { why: "500: failed calling webhook".into() });
+        }
+        Fate::Proceed
+    }));
+    bench.run_for(10);
+    assert!(bench.live_agent().is_some());
+}
+
+#[test]
+fn a_commit_that_a_failed_publication_has_seen_first_is_synced_all_the_same() {
+    let mut bench = Bench::new("[{setWeight: 100}]");
+    bench.run_for(20);
+    bench.pushes_fail();
+    bench.write(AGENT, &agent("2.0.0", "[{setWeight: 100}]"));
+    bench.fetch();
+    bench.run(60, |key| matches!(key, Key::Publish(_)));
+    bench.write("prod/pack-4.yaml", &pack("prod", "4.0.0"));
+    bench.run_for(30);
+    assert_eq!(bench.promotions(), 0);
+    assert!(bench.cluster.live(&ObjectKey::new(Kind::PROMPT_PACK, "prod", "pack-4-0-0")).is_some());
+}
+
+#[test]
+fn a_pause_that_is_pushed_while_the_promotion_is_on_its_way_is_kept() {
+    let mut bench = Bench::new("[{setWeight: 100}]");
+    bench.run_for(20);
+    bench.write(AGENT, &agent("2.0.0", "[{setWeight: 100}]"));
+    bench.fetch();
+    bench.run(60, |key| matches!(key, Key::Publish(_)));
+    bench.write(AGENT, &agent("2.0.0", "[{setWeight: 100}, {pause: {}}]"));
+    bench.run_for(60);
+    assert_eq!((bench.promotions(), bench.version().as_str()), (0, "1.0.0"));
+    let message = bench.live_agent().unwrap().text("/status/rollout/message").unwrap().to_owned();
+    assert!(message.starts_with("step 1: paused indefinitely"), "{message}");
+    bench.write(AGENT, &agent("2.0.0", "[{setWeight: 100}]"));
+    bench.fetch();
+    bench.run_for(60);
+    assert_eq!((bench.promotions(), bench.version().as_str()), (1, "2.0.0"));
+}
+
+#[test]
+fn a_candidate_that_the_server_refuses_is_not_promoted_in_place_of_the_one_that_was_tried() {
+    let mut bench = Bench::new("[{setWeight: 100}]");
+    bench.run_for(20);
+    bench.cluster.set_admission(Box::new(|object| {
+        let version = object.text("/spec/rollout/candidate/promptPackRef/version");
+        if version == Some("3.0.0") { Err("not this one".to_owned()) } else { Ok(()) }
+    }));
+    bench.pushes_fail();
+    bench.write(AGENT, &agent("2.0.0", "[{setWeight: 100}]"));
+    bench.fetch();
+    bench.run(60, |key| matches!(key, Key::Publish(_)));
+    bench.write(AGENT, &agent("3.0.0", "[{setWeight: 100}]"));
+    bench.repository.clear_fates();
+    bench.run_for(120);
+    assert_eq!((bench.promotions(), bench.version().as_str()), (0, "1.0.0"));
+    bench.write(AGENT, &agent("2.0.0", "[{setWeight: 100}]"));
+    bench.fetch();
+    bench.run_for(60);
+    assert_eq!((bench.promotions(), bench.version().as_str()), (1, "2.0.0"));
+}
