@@ -218,6 +218,9 @@ impl Source {
 
     /// What became of the decision about an agent that was posted last.
     pub(crate) fn publish_state(&self, agent: &AgentKey) -> Publish {
+        if self.options.branch.is_none() {
+            return Publish::ReadOnly;
+        }
         let state = self.state();
         let Some(posted) = state.outbox.get(agent) else { return Publish::Idle };
         let rollout = posted.decision.rollout.clone();

@@ -69,6 +69,8 @@ pub struct GitView {
 pub enum Publish {
     /// None is under way.
     Idle,
+    /// The source follows a tag or a commit: a decision is for a person to write down.
+    ReadOnly,
     /// It waits for its next try.
     Pending {
         /// About which rollout.
@@ -97,6 +99,7 @@ impl Publish {
             Self::Pending { rollout: other, why } | Self::Blocked { rollout: other, why } => {
                 (other == rollout && !why.is_empty()).then_some(why)
             }
+            Self::ReadOnly => Some("the source follows a tag or a commit, so a person has to write it down"),
             Self::Idle | Self::Pushing { .. } => None,
         }
     }

@@ -153,3 +153,12 @@ fn a_promotion_that_may_be_in_git_is_not_taken_back_by_failing_pods_but_the_weig
     assert_eq!(bench.count(|fact| matches!(fact, Fact::RolledBack { .. })), 1);
     assert_eq!(bench.wanted(), (Some(4), None));
 }
+
+#[test]
+fn where_nobody_can_commit_the_decision_is_said_and_the_rollout_holds() {
+    let mut bench = at_the_end(json!([{"setWeight": 50}]));
+    bench.publish(Publish::ReadOnly);
+    bench.settle();
+    assert!(bench.message().contains("a person has to write it down"), "{}", bench.message());
+    assert_eq!(bench.wanted(), (Some(2), Some(2)));
+}

@@ -39,15 +39,17 @@ const REST: SignedDuration = SignedDuration::from_mins(40);
 pub(super) struct Totals {
     pub(super) passes: u64,
     pub(super) crashes: u64,
+    pub(super) started: u64,
     pub(super) promoted: u64,
     pub(super) rolled_back: u64,
 }
 
 impl Totals {
     pub(super) fn add(&mut self, other: &Self) {
-        let Self { passes, crashes, promoted, rolled_back } = other;
+        let Self { passes, crashes, started, promoted, rolled_back } = other;
         self.passes += passes;
         self.crashes += crashes;
+        self.started += started;
         self.promoted += promoted;
         self.rolled_back += rolled_back;
     }
@@ -468,6 +470,7 @@ impl Driver {
         let has = |outcome: &str| {
             log.iter().filter(|c| c.message.contains(&format!("Rollout-Outcome: {outcome}"))).count() as u64
         };
+        self.totals.started = self.invariants.started();
         self.totals.promoted = has(Outcome::Promoted.as_str());
         self.totals.rolled_back = has("rolled-back");
     }

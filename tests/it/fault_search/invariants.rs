@@ -89,6 +89,11 @@ impl Invariants {
         }
     }
 
+    /// How many rollouts of the agent have started.
+    pub(super) fn started(&self) -> u64 {
+        self.sequence
+    }
+
     /// Takes what is there as it is: somebody else did it.
     pub(super) fn excuse(&mut self, cluster: &SimulatedCluster) {
         self.stable = track(deployment(cluster, "agent").as_deref());
