@@ -150,6 +150,8 @@ impl Core {
                     source.settle(decision);
                     next.now.push(Key::Agent(decision.agent.clone()));
                 }
+                // Those whose decisions did not come to a commit say why.
+                self.wake_decided(source, next);
                 next.now.push(Key::Sync(source.options.name.clone()));
                 Ok(true)
             }

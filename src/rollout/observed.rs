@@ -37,13 +37,16 @@ pub(crate) struct Deployment {
 impl Deployment {
     /// Reads a live Deployment.
     pub(crate) fn read(object: &Object) -> Self {
-        let count = |pointer| object.integer(pointer).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+        // Never more than the API takes, so that sums of both tracks do not overflow.
+        let pods =
+            |pointer| object.integer(pointer).and_then(|n| i32::try_from(n).ok()).and_then(|n| u32::try_from(n).ok());
+        let count = |pointer| pods(pointer).unwrap_or(0);
         let conditions =
             object.at("/status/conditions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         Self {
             uid: object.uid().unwrap_or_else(|| Uid::new("")),
             variant: object.annotation(names::VARIANT_ANNOTATION).map(Digest::new),
-            wanted: object.integer("/spec/replicas").and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
+            wanted: pods("/spec/replicas").unwrap_or(1),
             pods: count("/status/replicas"),
             available: count("/status/availableReplicas"),
             ready: count("/status/readyReplicas"),

@@ -1,6 +1,7 @@
 //! The engine, question by question, on a bench: effects are performed on plain objects, pods do as the test says.
 
 mod changes;
+mod nonsense;
 mod promotion;
 mod rollback;
 mod start;
