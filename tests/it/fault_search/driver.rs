@@ -191,9 +191,14 @@ impl Driver {
         }
         let busy = [1, 3, 8][pick(&mut self.dice, 3)];
         self.say(format!("storm: {severity} % of calls, reads lag {lag} writes, people act {busy} % of the time"));
-        for turn in 0..50 + self.dice.below(100) {
+        let turns = 50 + self.dice.below(100);
+        for turn in 0..turns {
             if self.broken.is_some() {
                 return;
+            }
+            if turn == 0 || turn == turns / 2 {
+                let what = self.people.try_something(&mut self.dice, &self.repository, &mut self.wish);
+                self.say(format!("person: {what}"));
             }
             match self.dice.below(100) {
                 roll if roll < busy => self.person_acts(),
@@ -208,7 +213,6 @@ impl Driver {
                     let seconds = [1, 2, 5, 10, 30, 60, 120][pick(&mut self.dice, 7)];
                     self.pass_time(SignedDuration::from_secs(seconds));
                 }
-                _ if turn == 0 => self.person_acts(),
                 _ => self.run_one(),
             }
             self.after_turn();

@@ -115,6 +115,25 @@ impl People {
         people
     }
 
+    /// They push a candidate that is not what runs. Says which.
+    pub(super) fn try_something(
+        &mut self,
+        dice: &mut Sequence,
+        repository: &SimulatedRepository,
+        wish: &mut Wish,
+    ) -> String {
+        let Some(mut now) = read_back(repository, &self.branch, wish) else {
+            return "nothing: the file is gone".into();
+        };
+        let others: Vec<&str> = VERSIONS.into_iter().filter(|version| *version != now.version).collect();
+        now.note += 1;
+        now.candidate = Some(others[pick(dice, others.len())].to_owned());
+        self.candidate_touches += 1;
+        self.commits.push(self.person.write(&self.branch, "prod/agent.yaml", &now.manifest()));
+        *wish = now;
+        format!("candidate {:?}", wish.candidate)
+    }
+
     /// They read the branch, change one thing, and push. Says what.
     pub(super) fn act(&mut self, dice: &mut Sequence, repository: &SimulatedRepository, wish: &mut Wish) -> String {
         let Some(mut now) = read_back(repository, &self.branch, wish) else {
