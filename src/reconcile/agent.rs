@@ -21,7 +21,7 @@ const NAME_RETRY: SignedDuration = SignedDuration::from_secs(30);
 impl Core {
     /// Syncs the agent's manifest, evaluates its rollout and performs what follows.
     pub(super) async fn agent(&self, agent: &AgentKey) -> Result<Next, PassError> {
-        let source = self.source_of(agent);
+        let source = self.source_of(agent).await?;
         let is_synced = match &source {
             Some((source, loaded)) => self.sync_agent(source, loaded, agent).await?,
             None => false,

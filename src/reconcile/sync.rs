@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 
+use crate::api::names::SOURCE_LABEL;
 use crate::apply::{Prune, SyncPlan, additions, plan_sync};
 use crate::cluster::{Apply, ClusterError, Expect, MergePatch};
 use crate::ids::{AgentKey, CommitSha};
@@ -258,12 +259,23 @@ impl Core {
         }
     }
 
-    /// The source that an agent comes from, by what is loaded.
-    pub(super) fn source_of(&self, agent: &AgentKey) -> Option<(Arc<Source>, Arc<Loaded>)> {
-        self.sources.values().find_map(|source| {
-            let loaded = source.loaded()?;
-            loaded.holds(agent).then(|| (Arc::clone(source), loaded))
-        })
+    /// The source that an agent comes from, by what is loaded. Of several that hold it, the one that has applied it: a
+    /// copy elsewhere must not cut it off from its own repository.
+    pub(super) async fn source_of(&self, agent: &AgentKey) -> Result<Option<(Arc<Source>, Arc<Loaded>)>, PassError> {
+        let mut holders: Vec<(Arc<Source>, Arc<Loaded>)> = self
+            .sources
+            .values()
+            .filter_map(|source| Some((Arc::clone(source), source.loaded()?)))
+            .filter(|(_, loaded)| loaded.holds(agent))
+            .collect();
+        if holders.len() > 1 {
+            let live = self.list(&Kind::AGENT_RUNTIME, Some(&agent.namespace)).await?;
+            let live = live.iter().find(|live| live.name() == agent.name);
+            let label = live.and_then(|live| live.label(SOURCE_LABEL));
+            // The order of the others stays.
+            holders.sort_by_key(|(source, _)| label != Some(source.options.name.as_str()));
+        }
+        Ok(holders.into_iter().next())
     }
 }
 

@@ -42,24 +42,27 @@ impl Bench {
         let cluster = Arc::new(SimulatedCluster::new(Arc::clone(&clock) as Arc<dyn Clock>));
         let branch = BranchName::new("main");
         let repository = SimulatedRepository::new("git", Revision::Branch(branch.clone()));
-        let options = SourceOptions {
-            name: SourceName::new("main"),
-            root: TreePath::new("prod"),
-            branch: Some(branch.clone()),
-            author: Author { name: "Serin".into(), email: "serin@example.com".into() },
-            rules: Rules::default(),
-            poll_interval: SignedDuration::from_mins(5),
-            status: None,
-        };
         let schemas = Arc::new(Schemas::from_crds(crate::api::crds::all().into_iter().map(|(_, text)| text)).unwrap());
-        let source = Arc::new(Source::new(options, Arc::new(repository.clone()), schemas));
+        let source = |name: &str, folder: &str| {
+            let options = SourceOptions {
+                name: SourceName::new(name),
+                root: TreePath::new(folder),
+                branch: Some(branch.clone()),
+                author: Author { name: "Serin".into(), email: "serin@example.com".into() },
+                rules: Rules::default(),
+                poll_interval: SignedDuration::from_mins(5),
+                status: None,
+            };
+            Arc::new(Source::new(options, Arc::new(repository.clone()), Arc::clone(&schemas)))
+        };
+        let sources = vec![source("main", "prod"), source("copies", "copies")];
         let options =
             CoreOptions { cluster_name: ClusterName::new("sim"), workload: Arc::new(WorkloadSettings::default()) };
         let core = Core::new(
             options,
             Arc::clone(&cluster) as Arc<dyn Cluster>,
             Arc::clone(&clock) as Arc<dyn Clock>,
-            vec![source],
+            sources,
             Metrics::new(),
         );
         let changes = cluster.changes();
@@ -257,4 +260,22 @@ fn a_candidate_that_the_server_refuses_is_not_promoted_in_place_of_the_one_that_
     bench.fetch();
     bench.run_for(60);
     assert_eq!((bench.promotions(), bench.version().as_str()), (1, "2.0.0"));
+}
+
+#[test]
+fn a_copy_in_another_source_does_not_cut_an_agent_off_from_its_own() {
+    let mut bench = Bench::new("[{setWeight: 100}, {pause: {}}]");
+    bench.run_for(20);
+    bench.write(AGENT, &agent("2.0.0", "[{setWeight: 100}, {pause: {}}]"));
+    bench.fetch();
+    bench.run_for(60);
+    bench.write("copies/agent.yaml", &agent("2.0.0", "[{setWeight: 100}, {pause: {}}]"));
+    bench.queue.wake(Key::Fetch(SourceName::new("copies")));
+    bench.fetch();
+    bench.run_for(60);
+    bench.write(AGENT, &agent("", "[{setWeight: 100}, {pause: {}}]"));
+    bench.fetch();
+    bench.run_for(60);
+    let message = bench.live_agent().unwrap().text("/status/rollout/message").unwrap().to_owned();
+    assert!(message.starts_with("rolled back: the candidate was withdrawn"), "{message}");
 }
