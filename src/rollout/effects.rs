@@ -65,8 +65,9 @@ fn stable(scene: &Scene<'_>, track: Track, workload: &mut Workload) -> Vec<Objec
         Ok(objects) => {
             for object in objects {
                 kept.push(object.key());
-                let is_deployment = object.key().kind == Kind::DEPLOYMENT;
-                if is_deployment && matches!(track, Track::Rescale { .. }) {
+                // Pods of the old template keep the tools that they were tried with, too.
+                let is_of_variant = [Kind::DEPLOYMENT, Kind::CONFIG_MAP].contains(&object.key().kind);
+                if is_of_variant && matches!(track, Track::Rescale { .. }) {
                     continue;
                 }
                 let trouble = ensure(scene, object, workload);

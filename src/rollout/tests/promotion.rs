@@ -162,3 +162,35 @@ fn where_nobody_can_commit_the_decision_is_said_and_the_rollout_holds() {
     assert!(bench.message().contains("a person has to write it down"), "{}", bench.message());
     assert_eq!(bench.wanted(), (Some(2), Some(2)));
 }
+
+#[test]
+fn pods_of_the_old_version_keep_their_tools_while_a_promotion_is_under_way() {
+    let registry = |name: &str| {
+        let handler = json!({
+            "name": name, "type": "http", "tool": {"name": "t", "description": "it does", "inputSchema": {}},
+            "httpConfig": {"endpoint": "http://web", "method": "GET"},
+        });
+        let object = json!({
+            "apiVersion": "omnia.altairalabs.ai/v1alpha1", "kind": "ToolRegistry",
+            "metadata": {"name": name, "namespace": "prod"}, "spec": {"handlers": [handler]},
+        });
+        std::sync::Arc::new(crate::object::Object::from_value(object).unwrap())
+    };
+    let mut bench = Bench::new(json!({"steps": [{"setWeight": 50}], "trafficRouting": {}}));
+    bench.world.tool_registries = Some(vec![registry("old"), registry("new")]);
+    bench.push(|spec| spec["toolRegistryRef"] = json!({"name": "old"}));
+    bench.run();
+    bench.push(|spec| spec["rollout"]["candidate"] = json!({"toolRegistryRef": {"name": "new"}}));
+    let decision = bench.run().decision.unwrap();
+    let tools = |bench: &Bench| {
+        let found = bench.world.live.iter().find(|object| object.name() == "support-tools").unwrap();
+        found.at("/data").unwrap().to_string()
+    };
+    let before = tools(&bench);
+    bench.land(&decision);
+    bench.settle();
+    assert_eq!((bench.wanted(), tools(&bench)), ((Some(2), Some(4)), before.clone()));
+    bench.run();
+    assert_eq!(bench.wanted(), (Some(4), None));
+    assert_ne!(tools(&bench), before);
+}
