@@ -136,9 +136,20 @@ impl Core {
             match effect {
                 Effect::Fact(fact) => self.tell(agent, fact, commit, &verdict.report),
                 effect if counts_due.is_some() && is_only_counts(effect, &world.agent) => {}
-                effect => self.perform_effect(agent, effect).await?,
+                effect => match self.perform_effect(agent, effect).await {
+                    Err(PassError::Cluster(error)) if is_refusal(&error) && workload_key(effect).is_some() => {
+                        // The rest is done all the same: a template that is refused must not keep pods from following
+                        // the weight.
+                        next.now.extend(self.note_refused(agent, workload_key(effect), &error));
+                    }
+                    outcome => {
+                        outcome?;
+                        next.now.extend(self.note_accepted(agent, workload_key(effect)));
+                    }
+                },
             }
         }
+        next.later.extend(self.refusal_retry(agent));
         next.later.extend(counts_due.map(|at| (Key::Agent(agent.clone()), at)));
         next.later.extend(verdict.wake_at.map(|at| (Key::Agent(agent.clone()), at)));
         if let (Some(decision), Some(source)) = (&verdict.decision, source)
@@ -174,6 +185,17 @@ impl Core {
         }
         Ok(())
     }
+}
+
+/// Whether the server has understood a write and does not take it.
+fn is_refusal(error: &ClusterError) -> bool {
+    matches!(error, ClusterError::Invalid { .. } | ClusterError::Forbidden { .. })
+}
+
+/// What an effect applies, if it is one of the objects that the agent runs as.
+fn workload_key(effect: &Effect) -> Option<ObjectKey> {
+    let Effect::Apply(apply) = effect else { return None };
+    Some(apply.object.key()).filter(|key| key.kind != Kind::AGENT_RUNTIME)
 }
 
 /// Whether an effect writes a status that differs in the numbers of pods and nothing else. Pods that come one by one would

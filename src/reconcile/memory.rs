@@ -2,16 +2,20 @@
 //!
 //! Nothing here decides anything: it may be lost at any time. Agents' series, log lines and the status branch come from it.
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::api::duration::render_duration;
 use crate::api::names;
+use crate::cluster::ClusterError;
 use crate::ids::{AgentKey, CommitSha, RolloutId, SourceName};
-use crate::object::Object;
+use crate::object::{Object, ObjectKey};
 use crate::reconcile::source::Source;
+use crate::reconcile::sync::REFUSED_RETRY;
 use crate::reconcile::{Core, Key};
-use crate::rollout::{Decision, Fact, Phase, Record, Report, RollbackReason, Verdict};
+use crate::rollout::{Decision, Fact, Phase, Record, Refused, Report, RollbackReason, Verdict};
 use crate::telemetry::{StepType, event};
 use crate::writeback::status_branch::{
     AgentStatus, ConditionStatus, HistoryEvent, LastOutcome, RejectedCandidate, RolloutHistory, StepHistory,
@@ -37,6 +41,8 @@ pub(super) struct AgentMemory {
     pub(super) history: Option<RolloutHistory>,
     /// Whether the history began before this process did.
     pub(super) is_partial: bool,
+    /// Objects that the server refused: its words, and when to try again.
+    refused: BTreeMap<ObjectKey, (String, Timestamp)>,
     /// The commits of its decisions, by rollout; the last few.
     pub(super) commits: Vec<(RolloutId, CommitSha)>,
 }
@@ -160,6 +166,42 @@ impl Core {
         if let Some(history) = memory.history.as_mut().filter(|history| history.rollout == decision.rollout) {
             history.decision_commit = Some(commit.clone());
         }
+    }
+
+    /// Remembers that the server refuses an object. Gives back whom to wake, where that is news.
+    pub(super) fn note_refused(&self, agent: &AgentKey, key: Option<ObjectKey>, error: &ClusterError) -> Option<Key> {
+        let retry = self.clock.now().saturating_add(REFUSED_RETRY).unwrap_or(Timestamp::MAX);
+        let why = error.to_string();
+        let before = self.agents().entry(agent.clone()).or_default().refused.insert(key?, (why.clone(), retry));
+        let is_news = before.is_none_or(|(before, _)| before != why);
+        is_news.then(|| {
+            event::WorkloadRefused { agent, why: &why }.emit(&self.metrics);
+            Key::Agent(agent.clone())
+        })
+    }
+
+    /// The server has taken an object. Gives back whom to wake, where it had refused it before.
+    pub(super) fn note_accepted(&self, agent: &AgentKey, key: Option<ObjectKey>) -> Option<Key> {
+        self.agents().get_mut(agent)?.refused.remove(&key?).map(|_| Key::Agent(agent.clone()))
+    }
+
+    /// When the next refused object is tried again. One whose time has come and that nobody wanted any more is forgotten.
+    pub(super) fn refusal_retry(&self, agent: &AgentKey) -> Option<(Key, Timestamp)> {
+        let now = self.clock.now();
+        let mut agents = self.agents();
+        let refused = &mut agents.get_mut(agent)?.refused;
+        refused.retain(|_, (_, at)| *at > now);
+        let at = refused.values().map(|(_, at)| *at).min()?;
+        Some((Key::Agent(agent.clone()), at))
+    }
+
+    /// The objects that the server refuses.
+    pub(super) fn refused(&self, agent: &AgentKey) -> BTreeMap<ObjectKey, Refused> {
+        let now = self.clock.now();
+        let agents = self.agents();
+        let Some(memory) = agents.get(agent) else { return BTreeMap::new() };
+        let refused = |(why, at): &(String, Timestamp)| Refused { why: why.clone(), is_due: *at <= now };
+        memory.refused.iter().map(|(key, entry)| (key.clone(), refused(entry))).collect()
     }
 
     /// The course of the rollout that is remembered of an agent, a line each.

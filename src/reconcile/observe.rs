@@ -29,7 +29,8 @@ impl Core {
         }
         Ok(World {
             origin,
-            packs: self.list(&Kind::PROMPT_PACK, Some(&agent.namespace)).await?,
+            // Without its CRD nothing is known about packs, which is not the same as that there are none.
+            packs: self.cluster.list(&Kind::PROMPT_PACK, Some(&agent.namespace)).await?,
             providers: self
                 .referenced(&live, &Kind::PROVIDER, &["/spec/providers", "/spec/rollout/candidate/providerRefs"])
                 .await?,
@@ -41,6 +42,7 @@ impl Core {
                 )
                 .await?,
             live: own,
+            refused: self.refused(agent),
             story: self.story(agent),
             settings: Arc::clone(&self.options.workload),
             agent: live,

@@ -279,3 +279,33 @@ fn a_copy_in_another_source_does_not_cut_an_agent_off_from_its_own() {
     let message = bench.live_agent().unwrap().text("/status/rollout/message").unwrap().to_owned();
     assert!(message.starts_with("rolled back: the candidate was withdrawn"), "{message}");
 }
+
+#[test]
+fn a_workload_that_the_server_refuses_is_said_keeps_nothing_else_back_and_is_tried_again() {
+    let mut bench = Bench::new("[{setWeight: 100}]");
+    let is_open = Arc::new(AtomicBool::new(false));
+    let gate = Arc::clone(&is_open);
+    bench.cluster.set_admission(Box::new(move |object| {
+        let is_let_in = object.key().kind != Kind::ROLE || gate.load(Ordering::Relaxed);
+        if is_let_in { Ok(()) } else { Err("roles are not given away here".to_owned()) }
+    }));
+    bench.run_for(10);
+    let condition = |bench: &Bench| {
+        let live = bench.live_agent().unwrap();
+        let conditions = live.at("/status/conditions").unwrap().as_array().unwrap().clone();
+        let found = conditions.into_iter().find(|condition| condition["type"] == "DeploymentReady").unwrap();
+        (found["status"] == "True", found["message"].as_str().unwrap().to_owned())
+    };
+    let (is_ready, message) = condition(&bench);
+    assert!(!is_ready && message.contains("roles are not given away here"), "{message}");
+    // Pods run all the same, and a server that says no is not asked again and again.
+    assert_eq!(bench.cluster.pods().iter().filter(|pod| pod.is_available).count(), 2);
+    let tries = |bench: &Bench| bench.cluster.write_log().len();
+    let before = tries(&bench);
+    bench.run_for(20);
+    assert_eq!(tries(&bench), before);
+    is_open.store(true, Ordering::Relaxed);
+    bench.run_for(40);
+    assert!(condition(&bench).0, "{}", condition(&bench).1);
+    assert!(bench.cluster.live(&ObjectKey::new(Kind::ROLE, "prod", "agent-facade")).is_some());
+}

@@ -507,7 +507,9 @@ fn roll_back(scene: &Scene<'_>, course: &mut Course, flight: Flight, reason: Rol
 /// A rollout whose spec is the candidate: over when stable is complete and nothing of the candidate is left.
 fn promote(scene: &Scene<'_>, course: &mut Course, flight: Flight) {
     if scene.stable.digest != flight.candidate {
-        return turn_back(scene, course, flight, RollbackReason::PromotionReverted);
+        let is_revert = scene.stable.digest == flight.base;
+        let reason = if is_revert { RollbackReason::PromotionReverted } else { RollbackReason::Superseded };
+        return turn_back(scene, course, flight, reason);
     }
     if !scene.is_stable_complete() || scene.candidate_deployment.is_some() {
         course.record.rollout = Some(flight);

@@ -70,14 +70,13 @@ fn stable(scene: &Scene<'_>, track: Track, workload: &mut Workload) -> Vec<Objec
                 if is_of_variant && matches!(track, Track::Rescale { .. }) {
                     continue;
                 }
-                let trouble = ensure(scene, object, workload);
-                if let Some((kind, why)) = trouble {
-                    let slot = if kind == Kind::SERVICE {
-                        &mut workload.troubles.service
+                if let Some(Trouble { kind, is_refused, why }) = ensure(scene, object, workload) {
+                    let (slot, failed) = if kind == Kind::SERVICE {
+                        (&mut workload.troubles.service, "ServiceFailed")
                     } else {
-                        &mut workload.troubles.deployment
+                        (&mut workload.troubles.deployment, "DeploymentFailed")
                     };
-                    *slot = Some(("NameTaken", why));
+                    *slot = Some((if is_refused { failed } else { "NameTaken" }, why));
                 }
             }
             if matches!(track, Track::Rescale { .. }) {
@@ -124,7 +123,9 @@ fn candidate(
                     .into_iter()
                     .map(|object| {
                         let key = object.key();
-                        let _unneeded: Option<_> = ensure(scene, object, workload);
+                        if let Some(trouble) = ensure(scene, object, workload) {
+                            workload.troubles.candidate = Some(trouble.why);
+                        }
                         key
                     })
                     .collect(),
@@ -238,11 +239,21 @@ fn render(
     })
 }
 
-/// Applies a rendered object if it differs from what lives. Gives back why not, where the name is somebody else's.
-fn ensure(scene: &Scene<'_>, object: Object, workload: &mut Workload) -> Option<(Kind, String)> {
+/// Why a rendered object does not live as it should.
+struct Trouble {
+    kind: Kind,
+    /// Refused by the server; otherwise the name is somebody else's.
+    is_refused: bool,
+    why: String,
+}
+
+/// Applies a rendered object if it differs from what lives. Gives back why it cannot live.
+fn ensure(scene: &Scene<'_>, object: Object, workload: &mut Workload) -> Option<Trouble> {
     let key = object.key();
+    let kind = key.kind.clone();
     if scene.is_foreign(&key) {
-        return Some((key.kind.clone(), format!("a {key} is there that does not belong to this agent")));
+        let why = format!("a {key} is there that does not belong to this agent");
+        return Some(Trouble { kind, is_refused: false, why });
     }
     let live = scene.world.live_at(&key);
     if live.is_some_and(|live| live.is_terminating()) {
@@ -250,12 +261,17 @@ fn ensure(scene: &Scene<'_>, object: Object, workload: &mut Workload) -> Option<
     }
     let before = live.and_then(|live| live.integer("/spec/replicas"));
     let after = object.integer("/spec/replicas");
-    if let Some(apply) = apply(object, live.map(AsRef::as_ref), Part::Main) {
+    let apply = apply(object, live.map(AsRef::as_ref), Part::Main)?;
+    let refused = scene.world.refused.get(&key);
+    if refused.is_none_or(|refused| refused.is_due) {
         let shrinks = matches!((before, after), (Some(before), Some(after)) if after < before);
         let list = if shrinks { &mut workload.down } else { &mut workload.up };
         list.push(apply);
+    } else if let Some(replicas) = after.and_then(|after| u32::try_from(after).ok()) {
+        // What the server refuses keeps the template that it has; pods still follow the weight.
+        rescale(scene, &key.name, replicas, workload);
     }
-    None
+    refused.map(|refused| Trouble { kind, is_refused: true, why: refused.why.clone() })
 }
 
 /// Changes the number of pods and nothing else, whatever the template: all other fields that are ours are applied as

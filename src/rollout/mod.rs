@@ -37,7 +37,7 @@ use crate::ids::Weight;
 pub use decision::{Decision, Outcome, RollbackReason};
 pub use record::Record;
 pub use verdict::{Effect, Fact, Phase, Report, Verdict};
-pub use world::{GitView, Origin, Publish, World};
+pub use world::{GitView, Origin, Publish, Refused, World};
 
 /// Answers what is to be done about one agent, given everything observed and the time.
 #[must_use]
@@ -62,7 +62,11 @@ pub fn evaluate(world: &World, now: Timestamp) -> Verdict {
     let scene = scene::Scene::read(world, spec, now);
     let course = course::decide(&scene);
     let workload = effects::plan(&scene, &course);
-    let report = status::report(&scene, &course);
+    let mut report = status::report(&scene, &course);
+    if let Some(why) = &workload.troubles.candidate {
+        report.message = format!("{}: {why}", report.message);
+        report.waiting_for = Some(why.clone());
+    }
     let status = status::render(&scene, &course, &report, &workload.troubles);
 
     // What is durable comes first: a decision is written down before anything moves because of it.

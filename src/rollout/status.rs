@@ -33,6 +33,8 @@ fn condition(kind: &'static str, is_true: bool, reason: &'static str, message: i
 pub(crate) struct Troubles {
     /// About the stable Deployment.
     pub(crate) deployment: Option<(&'static str, String)>,
+    /// About the candidate's objects.
+    pub(crate) candidate: Option<String>,
     /// About the Service.
     pub(crate) service: Option<(&'static str, String)>,
     /// About the framework image.

@@ -1,6 +1,6 @@
 //! Everything that was observed about one agent: the only input of the engine besides the time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::ids::{CommitSha, RolloutId, SourceName};
@@ -22,6 +22,8 @@ pub struct World {
     pub tool_registries: Option<Vec<Arc<Object>>>,
     /// Whatever lives under the names that the agent uses, whoever made it.
     pub live: Vec<Arc<Object>>,
+    /// Those of its objects that the server refused last time.
+    pub refused: BTreeMap<ObjectKey, Refused>,
     /// What is known of the course of the rollout in flight, a line each, for people. Never decides anything.
     pub story: Vec<String>,
     /// Images and other settings of the workloads.
@@ -38,6 +40,15 @@ impl World {
     pub fn live_at(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
         self.live.iter().find(|object| object.key() == *key)
     }
+}
+
+/// An object that the server refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The server's words.
+    pub why: String,
+    /// Whether it is time to try again: the server may have learned better.
+    pub is_due: bool,
 }
 
 /// Where an AgentRuntime's spec comes from: decides where a decision goes.

@@ -7,7 +7,7 @@ mod rollback;
 mod start;
 mod steps;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -60,6 +60,7 @@ impl Bench {
             providers: Some(Vec::new()),
             tool_registries: Some(Vec::new()),
             live: Vec::new(),
+            refused: BTreeMap::new(),
             story: Vec::new(),
             settings: Arc::new(WorkloadSettings::default()),
         };

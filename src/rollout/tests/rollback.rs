@@ -259,3 +259,22 @@ fn a_pod_that_fails_late_in_the_first_step_has_the_whole_deadline_to_come_back()
     bench.settle();
     assert_eq!(reasons(&bench), [RollbackReason::PodUnhealthy]);
 }
+
+#[test]
+fn pods_follow_the_weight_while_the_server_refuses_a_new_template() {
+    let mut bench = automatic("0s");
+    bench.run();
+    let refused = crate::rollout::Refused { why: "a webhook says no".into(), is_due: false };
+    let stable = bench.world.live(&crate::object::Kind::DEPLOYMENT, "support").unwrap().key();
+    bench.world.refused.insert(stable, refused);
+    bench.push(|spec| {
+        spec["rollout"]["candidate"] = Value::Null;
+        spec["runtime"]["nodeSelector"] = json!({"pool": "forbidden"});
+    });
+    bench.settle();
+    // Stable cannot have the new template, and gets its pods back all the same.
+    assert_eq!(bench.wanted(), (Some(4), Some(2)));
+    assert_eq!(bench.condition("DeploymentReady"), ("False".into(), "DeploymentFailed".into()));
+    bench.run();
+    assert_eq!(bench.wanted(), (Some(4), None));
+}

@@ -19,6 +19,6 @@ pub use publish::{
 };
 pub use rollout::{
     AgentForgotten, AnalysisCompleted, CandidateRejected, EventLost, PromotionDecided, RolledBack, RolloutIdle,
-    RolloutPromoted, RolloutStarted, RolloutWaiting, StepCompleted, StepEntered, WeightDelivered,
+    RolloutPromoted, RolloutStarted, RolloutWaiting, StepCompleted, StepEntered, WeightDelivered, WorkloadRefused,
 };
 pub use source::{ApplyRefused, ManifestProblems, ManifestsRead, ObjectApplied, SourceFetchFailed, SourceFetched};

@@ -262,3 +262,19 @@ impl EventLost<'_> {
         warn!(%agent, %error, "an event could not be recorded");
     }
 }
+
+/// The server refuses an object that the agent runs as. What runs goes on, and it is tried again.
+pub struct WorkloadRefused<'a> {
+    /// The agent.
+    pub agent: &'a AgentKey,
+    /// The server's words.
+    pub why: &'a str,
+}
+
+impl WorkloadRefused<'_> {
+    /// Logs it.
+    pub fn emit(self, _: &Metrics) {
+        let Self { agent, why } = self;
+        warn!(%agent, why, "the cluster refuses an object that the agent runs as");
+    }
+}
