@@ -32,7 +32,7 @@ impl Core {
                 return Ok(next);
             }
             // The decisions are judged by what the branch says now.
-            let tip = match source.repository.fetch().await {
+            let tip = match source.fetch(self.clock.now()).await {
                 Ok(tip) => tip,
                 Err(error) => {
                     source.delay_pending(&error.to_string());
@@ -140,6 +140,7 @@ impl Core {
         match outcome? {
             PublishOutcome::Published(shas) => {
                 let Some(tip) = shas.last() else { return Ok(true) };
+                source.note_published(tip, self.clock.now());
                 for (decision, commit) in decisions.iter().zip(&shas) {
                     self.tell_published(source, decision, commit);
                 }

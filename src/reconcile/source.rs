@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::git::{Author, Repository, RepositoryError, Snapshot};
 use crate::ids::{AgentKey, BlobId, BranchName, CommitSha, SourceName, TreePath};
@@ -13,6 +13,9 @@ use crate::rollout::{Decision, Publish};
 
 /// How many files are read from the mirror at once: bounds memory at some tens of megabytes.
 const READ_BATCH: usize = 256;
+
+/// How long after a push an answer from before it is taken for that of a replica that lags behind.
+const REPLICA_LAG: SignedDuration = SignedDuration::from_secs(30);
 
 /// What a source is, by the settings.
 pub struct SourceOptions {
@@ -52,6 +55,7 @@ struct State {
     outbox: BTreeMap<AgentKey, Posted>,
     refused: BTreeMap<ObjectKey, String>,
     failed_fetches: u32,
+    published: Option<(CommitSha, Timestamp)>,
 }
 
 /// What the files of one commit say.
@@ -318,6 +322,32 @@ impl Source {
             Ok(answer) => answer.clone().unwrap_or_default(),
             Err(_) => String::new(),
         }
+    }
+
+    /// Remembers that the branch ends in a commit of ours since `now`.
+    pub(crate) fn note_published(&self, tip: &CommitSha, now: Timestamp) {
+        self.state().published = Some((tip.clone(), now));
+    }
+
+    /// Asks the remote where its branch is.
+    ///
+    /// Right after our own push, an answer from before it comes from a replica that lags: git hosts answer from several.
+    /// Taken for true, it would look like a revert of what was just promoted. Whoever really forces the branch back has it
+    /// his way when [`REPLICA_LAG`] is over.
+    ///
+    /// # Errors
+    /// If the remote does not answer.
+    pub(crate) async fn fetch(&self, now: Timestamp) -> Result<CommitSha, RepositoryError> {
+        let commit = self.repository.fetch().await?;
+        let ours = self.state().published.clone();
+        if let Some((ours, at)) = ours
+            && ours != commit
+            && now.duration_since(at).abs() < REPLICA_LAG
+            && self.repository.contains(&ours, &commit).await?
+        {
+            return Ok(ours);
+        }
+        Ok(commit)
     }
 
     /// Counts a failed fetch; how many in a row failed before it.

@@ -28,7 +28,7 @@ impl Core {
         let name = &source.options.name;
         let before = source.loaded().map(|loaded| loaded.commit.clone());
         let started = self.clock.now();
-        let fetched = source.repository.fetch().await;
+        let fetched = source.fetch(started).await;
         let now = self.clock.now();
         let took = now.duration_since(started).unsigned_abs();
         let commit = match fetched {

@@ -309,3 +309,29 @@ fn a_workload_that_the_server_refuses_is_said_keeps_nothing_else_back_and_is_tri
     assert!(condition(&bench).0, "{}", condition(&bench).1);
     assert!(bench.cluster.live(&ObjectKey::new(Kind::ROLE, "prod", "agent-facade")).is_some());
 }
+
+#[test]
+fn a_replica_that_lags_behind_our_own_push_is_not_taken_for_a_revert() {
+    let mut bench = Bench::new("[{setWeight: 100}]");
+    bench.run_for(20);
+    bench.write(AGENT, &agent("2.0.0", "[{setWeight: 100}]"));
+    bench.fetch();
+    for _ in 0..60 {
+        if bench.promotions() > 0 {
+            break;
+        }
+        bench.run_for(0);
+    }
+    bench.repository.decide_fates(|call| match call {
+        simulated::Call::Fetch => simulated::Fate::Stale(1),
+        _ => simulated::Fate::Proceed,
+    });
+    bench.fetch();
+    bench.run_for(5);
+    assert_eq!((bench.promotions(), bench.version().as_str()), (1, "2.0.0"));
+    // A branch that is still back there later was forced: git is right.
+    bench.run_for(40);
+    bench.fetch();
+    bench.run_for(5);
+    assert_eq!(bench.version(), "1.0.0");
+}

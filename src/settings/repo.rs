@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> RepoAddress {
-        RepoAddress::parse(text, Path::new("/work")).unwrap_or_else(|error| panic!("{text}: {}", error.why))
+        RepoAddress::parse(text, Path::new("/here")).unwrap_or_else(|error| panic!("{text}: {}", error.why))
     }
 
     #[test]
@@ -275,8 +275,8 @@ mod tests {
 
     #[test]
     fn paths_are_made_absolute_and_clean() {
-        assert_eq!(parse("repo.git").as_str(), "/work/repo.git");
-        assert_eq!(parse("./a/../repo.git").as_str(), "/work/repo.git");
+        assert_eq!(parse("repo.git").as_str(), "/here/repo.git");
+        assert_eq!(parse("./a/../repo.git").as_str(), "/here/repo.git");
         assert_eq!(parse("file:///srv/repo.git").as_str(), "/srv/repo.git");
         assert_eq!(parse("../x").local_path(), Some(Path::new("/x")));
         assert_eq!(parse("https://h/x").local_path(), None);

@@ -12,7 +12,7 @@ use crate::ids::{BranchName, CommitSha};
 use crate::manifest::KindRule;
 
 fn environment() -> Environment {
-    Environment { current_dir: "/work".into(), home: Some("/home/ann".into()), ..Environment::default() }
+    Environment { current_dir: "/here".into(), home: Some("/home/ann".into()), ..Environment::default() }
 }
 
 fn typed(flags: &[&str]) -> (RunArgs, LogArgs, TypedAs) {
@@ -127,20 +127,20 @@ fn every_flag_reaches_its_setting() {
     );
     let settings = &loaded.settings;
     let [source] = &settings.sources[..] else { panic!("one source") };
-    assert_eq!(source.repo.local_path(), Some(std::path::Path::new("/work/repo.git")));
+    assert_eq!(source.repo.local_path(), Some(std::path::Path::new("/here/repo.git")));
     assert_eq!(source.revision, Revision::Commit(CommitSha::new(sha)));
     assert_eq!(source.path.as_str(), "clusters/prod");
     assert_eq!(source.poll_interval, Duration::from_secs(5400));
     assert_eq!(source.kinds, [KindRule::Any]);
     assert_eq!(source.namespaces, NamespaceRule::Only(vec!["shop".into(), "tools".into(), "extra".into()]));
     assert_eq!((source.author.name.as_str(), source.author.email.as_str()), ("Rollout Bot", "bot@example.com"));
-    assert_eq!(settings.mirror_dir, std::path::Path::new("/work/mirrors"));
+    assert_eq!(settings.mirror_dir, std::path::Path::new("/here/mirrors"));
     assert_eq!(settings.listen, None);
     assert_eq!(settings.images.frameworks["custom"], "reg/c@sha256:00");
     assert_eq!(
         settings.cluster,
         ClusterAccess::Kubernetes {
-            kubeconfig: Some("/work/k.yaml".into()),
+            kubeconfig: Some("/here/k.yaml".into()),
             context: Some("blue-admin".into()),
             namespaces: NamespaceRule::Only(vec!["shop".into(), "tools".into(), "extra".into()]),
         }
@@ -162,7 +162,7 @@ fn a_file_holds_several_sources_with_common_defaults() {
     assert_eq!(agents.author.email, "serin@prod.invalid");
     assert_eq!(packs.author.email, "bot@example.com");
     // Relative to the file, not to the working folder.
-    assert_eq!(packs.repo.as_str(), "/work/packs");
+    assert_eq!(packs.repo.as_str(), "/here/packs");
     assert!(agents.is_writable() && !packs.is_writable());
     assert_eq!(loaded.origins["sources[1].tag"].to_string(), "etc/serin.yaml:11:8");
 }

@@ -130,7 +130,7 @@ fn ages_read_as_kubectl_prints_them() {
 
 #[test]
 fn flags_choose_the_connection_and_nothing_given_infers_it() {
-    let environment = Environment { current_dir: "/work".into(), ..Environment::default() };
+    let environment = Environment { current_dir: "/here".into(), ..Environment::default() };
     let connect = |context: Option<&str>, kubeconfig: Option<&str>| {
         let args = ClusterArgs { context: context.map(str::to_owned), kubeconfig: kubeconfig.map(str::to_owned) };
         connection(args, &environment)
@@ -138,6 +138,6 @@ fn flags_choose_the_connection_and_nothing_given_infers_it() {
     assert_eq!(connect(None, Some("")), Connection::Infer);
     assert_eq!(
         connect(Some("prod"), Some("k.yaml")),
-        Connection::Kubeconfig { path: Some("/work/k.yaml".into()), context: Some("prod".into()) }
+        Connection::Kubeconfig { path: Some("/here/k.yaml".into()), context: Some("prod".into()) }
     );
 }
