@@ -85,15 +85,19 @@ fn git_obstacle<'a>(scene: &'a Scene<'_>, rollout: &RolloutId) -> Option<&'a str
 
 /// What it waits for, in words; `None`: nothing but time.
 fn waiting_for(scene: &Scene<'_>, course: &Course) -> Option<String> {
-    let git = |rollout: &RolloutId| git_obstacle(scene, rollout).map(|why| format!("its commit waits for git: {why}"));
+    let git = |what: &str, rollout: &RolloutId| {
+        git_obstacle(scene, rollout).map(|why| format!("the {what} waits for git: {why}"))
+    };
     match &course.standing {
         Standing::Stepping(at) => at.waiting.as_ref().map(ToString::to_string),
         Standing::AwaitingPromotion(_, Some(waiting)) => Some(waiting.to_string()),
-        Standing::AwaitingPromotion(_, None) => course.record.rollout.as_ref().and_then(|flight| git(&flight.id)),
+        Standing::AwaitingPromotion(_, None) => {
+            course.record.rollout.as_ref().and_then(|flight| git("promotion", &flight.id))
+        }
         Standing::Promoting => Some("waiting for stable to roll to the new version behind the candidate".to_owned()),
         Standing::RollingBack(_) => Some("waiting for stable to replace the candidate's pods".to_owned()),
         Standing::Idle(hold) => {
-            let pending = course.record.rejected.last().and_then(|entry| git(&entry.rollout));
+            let pending = course.record.rejected.last().and_then(|entry| git("rollback", &entry.rollout));
             let notes: Vec<String> = hold.iter().map(ToString::to_string).chain(pending).collect();
             (!notes.is_empty()).then(|| notes.join("; "))
         }
