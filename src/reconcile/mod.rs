@@ -34,6 +34,7 @@ use crate::object::{Kind, ObjectKey};
 use crate::reconcile::memory::AgentMemory;
 use crate::reconcile::source::Source;
 
+use crate::settings::POLL_JITTER_PERCENT;
 use crate::telemetry::{Metrics, PassKind};
 use crate::workload::WorkloadSettings;
 
@@ -260,7 +261,8 @@ impl Core {
 /// When to ask a remote again: the interval, up to a tenth longer or shorter, so that many daemons do not ask together.
 /// Spread by the time itself: no randomness is needed for that.
 fn jittered(now: Timestamp, interval: SignedDuration) -> Timestamp {
-    let spread = i32::try_from(interval.as_millis() / 5).unwrap_or(i32::MAX).max(1);
+    let spread =
+        i32::try_from(interval.as_millis() * i128::from(2 * POLL_JITTER_PERCENT) / 100).unwrap_or(i32::MAX).max(1);
     let offset = i32::try_from(now.as_nanosecond() / 1_000 % i128::from(spread)).unwrap_or(0);
     let wait =
         interval - SignedDuration::from_millis(i64::from(spread / 2)) + SignedDuration::from_millis(i64::from(offset));

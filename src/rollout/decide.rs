@@ -3,7 +3,7 @@
 //! A decision is a level, like every effect: it is due as long as the spec does not say it yet. So it survives a crash at
 //! any point without being stored anywhere but in the record that led to it.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::cluster::MergePatch;
 use crate::object::ObjectKey;
@@ -12,7 +12,7 @@ use crate::rollout::decision::{Decision, Outcome};
 use crate::rollout::scene::Scene;
 use crate::rollout::verdict::Effect;
 use crate::rollout::world::Origin;
-use crate::writeback::plan::{PlannedChanges, plan_changes};
+use crate::writeback::plan::{PlannedChanges, merge_patch, plan_changes};
 
 /// The decision that is due: for git to have, or as a patch of an object that somebody applied by hand.
 pub(crate) fn decide(scene: &Scene<'_>, course: &Course) -> (Option<Decision>, Option<Effect>) {
@@ -73,33 +73,10 @@ fn patch(scene: &Scene<'_>, decision: &Decision) -> Option<MergePatch> {
     let agent = &scene.world.agent;
     let before = Value::Object(agent.fields().clone());
     let PlannedChanges::Changes(changes) = plan_changes(decision, &before) else { return None };
-    let mut after = before.clone();
-    for change in &changes {
-        change.apply(&mut after);
-    }
     Some(MergePatch {
         key: ObjectKey::agent(&scene.key),
         uid: scene.uid.clone(),
         resource_version: agent.resource_version()?.to_owned(),
-        patch: patch_between(&before, &after),
+        patch: merge_patch(&before, &changes),
     })
-}
-
-/// The JSON merge patch (RFC 7386) that makes `before` into `after`.
-fn patch_between(before: &Value, after: &Value) -> Value {
-    let (Value::Object(old), Value::Object(new)) = (before, after) else { return after.clone() };
-    let mut patch: Map<String, Value> =
-        old.keys().filter(|key| !new.contains_key(*key)).map(|key| (key.clone(), Value::Null)).collect();
-    for (key, value) in new {
-        match old.get(key) {
-            Some(same) if same == value => {}
-            Some(other) => {
-                patch.insert(key.clone(), patch_between(other, value));
-            }
-            None => {
-                patch.insert(key.clone(), value.clone());
-            }
-        }
-    }
-    Value::Object(patch)
 }

@@ -1,7 +1,7 @@
 //! The world, read: variants, references and Deployments of one agent as the decisions need them.
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::api::duration::parse_duration;
 use crate::api::{AgentRuntime, Pause, Rollout, Step, TrafficMode, names};
@@ -13,7 +13,7 @@ use crate::rollout::references::References;
 use crate::rollout::split::{Split, delivered, split};
 use crate::rollout::variant::Variant;
 use crate::rollout::world::{GitView, Origin, World};
-use crate::writeback::plan::trial;
+use crate::writeback::plan::{base, trial};
 
 /// Kubernetes' own default of `progressDeadlineSeconds`.
 const DEFAULT_PROGRESS_DEADLINE: SignedDuration = SignedDuration::from_secs(600);
@@ -119,13 +119,7 @@ impl<'a> Scene<'a> {
 
     /// The overridable fields of the spec as a decision names them, those that are set.
     pub(crate) fn decided_base(&self) -> Value {
-        let spec = self.decided_object().at("/spec");
-        let fields: Map<String, Value> = ["promptPackRef", "providers", "toolRegistryRef"]
-            .into_iter()
-            .filter_map(|field| Some((field.to_owned(), spec?.get(field)?.clone())))
-            .filter(|(_, value)| !value.is_null())
-            .collect();
-        Value::Object(fields)
+        base(self.decided_object().at("/spec").unwrap_or(&Value::Null))
     }
 
     /// How the candidate is tried, as a decision names it.
