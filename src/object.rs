@@ -48,6 +48,8 @@ known_kind! {
     SERVICE_ACCOUNT = "" / "v1", "ServiceAccount";
     /// Core ConfigMap.
     CONFIG_MAP = "" / "v1", "ConfigMap";
+    /// Core Secret. Serin reads the credentials of Providers and keeps their digest.
+    SECRET = "" / "v1", "Secret";
     /// Namespaced RBAC role.
     ROLE = "rbac.authorization.k8s.io" / "v1", "Role";
     /// Namespaced RBAC role binding.

@@ -10,6 +10,10 @@ pub const PROMPT_PACK_LABEL: &str = "omnia.altairalabs.ai/promptpack";
 /// Annotation on an AgentRuntime: the pack version that was rolled back last.
 pub const LAST_ROLLED_BACK_ANNOTATION: &str = "omnia.altairalabs.ai/last-rolled-back-version";
 
+/// Label of Secrets that hold credentials of Providers, and its value (reference 4: what is watched). A new credential in
+/// a Secret without it is noticed at the next look at the agent.
+pub const CREDENTIALS_LABEL: (&str, &str) = ("omnia.altairalabs.ai/type", "credentials");
+
 /// Label on everything that sync applied: the name of its source.
 pub const SOURCE_LABEL: &str = "serin.dev/source";
 /// Annotation on everything that sync applied: the object that it was applied as, so that a copy of it

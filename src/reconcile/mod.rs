@@ -6,8 +6,10 @@
 //! in the cluster, so a `Core` may be dropped between any two calls and made anew.
 
 mod agent;
+mod credentials;
 pub mod daemon;
 mod memory;
+mod neighbours;
 mod observe;
 mod publish;
 pub mod queue;
@@ -36,7 +38,7 @@ use crate::reconcile::source::Source;
 
 use crate::settings::POLL_JITTER_PERCENT;
 use crate::telemetry::{Metrics, PassKind};
-use crate::workload::WorkloadSettings;
+use crate::workload::{self, WorkloadSettings};
 
 /// What a pass is about. One key is never worked on twice at the same time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -148,6 +150,8 @@ pub struct Core {
     sources: BTreeMap<SourceName, Arc<Source>>,
     metrics: Metrics,
     agents: Mutex<BTreeMap<AgentKey, AgentMemory>>,
+    credentials: Mutex<BTreeMap<ObjectKey, credentials::Known>>,
+    callers: Mutex<neighbours::Callers>,
     published: Mutex<BTreeMap<SourceName, status::Published>>,
 }
 
@@ -161,7 +165,17 @@ impl Core {
         metrics: Metrics,
     ) -> Self {
         let sources = sources.into_iter().map(|source| (source.options.name.clone(), source)).collect();
-        Self { options, cluster, clock, sources, metrics, agents: Mutex::default(), published: Mutex::default() }
+        Self {
+            options,
+            cluster,
+            clock,
+            sources,
+            metrics,
+            agents: Mutex::default(),
+            credentials: Mutex::default(),
+            callers: Mutex::default(),
+            published: Mutex::default(),
+        }
     }
 
     /// Does one pass.
@@ -197,8 +211,16 @@ impl Core {
     /// If the agents cannot be listed.
     pub async fn touched_by(&self, changed: &ObjectKey) -> Result<Vec<Key>, PassError> {
         if changed.kind == Kind::AGENT_RUNTIME {
-            let agents = wake::agents_touched(changed, &[], None);
-            return Ok(agents.into_iter().map(Key::Agent).collect());
+            let callers = self.callers_of(&AgentKey::new(&changed.namespace, &changed.name));
+            let agents = wake::agents_touched(changed, &[], None).into_iter().chain(callers);
+            return Ok(agents.map(Key::Agent).collect());
+        }
+        if changed.kind == Kind::SECRET {
+            let providers = self.list(&Kind::PROVIDER, Some(&changed.namespace)).await?;
+            let agents = self.list(&Kind::AGENT_RUNTIME, None).await?;
+            let providers = providers.iter().filter(|p| workload::credential_secret(p).as_ref() == Some(changed));
+            let touched = providers.flat_map(|provider| wake::agents_touched(&provider.key(), &agents, None));
+            return Ok(touched.map(Key::Agent).collect());
         }
         let is_pack = changed.kind == Kind::PROMPT_PACK;
         let is_shared = is_pack || changed.kind == Kind::PROVIDER || changed.kind == Kind::TOOL_REGISTRY;

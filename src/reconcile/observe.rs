@@ -27,13 +27,16 @@ impl Core {
                 seen => seen,
             });
         }
+        let providers = self
+            .referenced(&live, &Kind::PROVIDER, &["/spec/providers", "/spec/rollout/candidate/providerRefs"])
+            .await?;
         Ok(World {
             origin,
             // Without its CRD nothing is known about packs, which is not the same as that there are none.
             packs: self.cluster.list(&Kind::PROMPT_PACK, Some(&agent.namespace)).await?,
-            providers: self
-                .referenced(&live, &Kind::PROVIDER, &["/spec/providers", "/spec/rollout/candidate/providerRefs"])
-                .await?,
+            credentials: self.credentials(providers.as_deref().unwrap_or_default()).await?,
+            providers,
+            peers: self.peers(agent, &live).await?,
             tool_registries: self
                 .referenced(
                     &live,
@@ -49,7 +52,7 @@ impl Core {
         })
     }
 
-    async fn get(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, PassError> {
+    pub(super) async fn get(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, PassError> {
         match self.cluster.get(key).await {
             Err(ClusterError::NotServed { .. }) => Ok(None),
             other => Ok(other?),

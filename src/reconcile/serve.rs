@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use tokio::task::JoinSet;
 
-use crate::api::crds;
+use crate::api::{crds, names};
 use crate::clock::{Clock, SystemClock};
 use crate::cluster::Cluster;
 use crate::cluster::api_server::{
@@ -180,7 +180,8 @@ impl Assembled {
     }
 }
 
-/// The kinds that are watched: those that sync applies whole, and of the workload kinds what can be an agent's.
+/// The kinds that are watched: those that sync applies whole, of the workload kinds what can be an agent's, and the
+/// credentials of Providers.
 fn watched() -> Vec<Watched> {
     let all = [
         Kind::AGENT_RUNTIME,
@@ -193,7 +194,9 @@ fn watched() -> Vec<Watched> {
     let labelled = [Kind::DEPLOYMENT, Kind::SERVICE, Kind::SERVICE_ACCOUNT, Kind::ROLE, Kind::ROLE_BINDING];
     let (label, value) = MANAGED_BY;
     let ours = |kind| Watched::labelled(kind, LabelRule::Is(label.to_owned(), value.to_owned()));
-    all.into_iter().map(Watched::all).chain(labelled.into_iter().map(ours)).collect()
+    let (label, value) = names::CREDENTIALS_LABEL;
+    let credentials = Watched::labelled(Kind::SECRET, LabelRule::Is(label.to_owned(), value.to_owned())).optional();
+    all.into_iter().map(Watched::all).chain(labelled.into_iter().map(ours)).chain([credentials]).collect()
 }
 
 struct CountRequests(Metrics);

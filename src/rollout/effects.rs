@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::api::names;
 use crate::apply::{Difference, difference, owned};
 use crate::cluster::{Apply, Expect, FieldManager, Part};
+use crate::ids::AgentKey;
 use crate::object::{Kind, Object, ObjectKey};
 use crate::rollout::course::{Course, Standing};
 use crate::rollout::pods::{self, Track};
@@ -200,7 +201,8 @@ fn render(
             .map(|(reference, provider)| ResolvedProvider {
                 name: &reference.name,
                 object: Some(provider),
-                credential: None,
+                credential: workload::credential_secret(provider)
+                    .and_then(|secret| scene.world.credentials.get(&secret)),
             })
             .collect(),
         Checked::NotServed => variant
@@ -215,6 +217,8 @@ fn render(
         // Stable goes on without its tools (reference 3.4); a candidate without its own never starts.
         Checked::NotServed | Checked::Missing(_) => None,
     };
+    let url = |peer: AgentKey| workload::peer_url(scene.world.peer(&peer)?).map(|url| (peer, url));
+    let a2a_peers: BTreeMap<AgentKey, String> = workload::peers(&scene.world.agent).filter_map(url).collect();
     // The API takes no more than an `int32`; beyond it, nobody waits for Kubernetes anyway.
     let deadline =
         i32::try_from(scene.progress_deadline().as_secs()).ok().and_then(|seconds| u32::try_from(seconds).ok());
@@ -229,7 +233,7 @@ fn render(
         replicas: Some(replicas),
         progress_deadline_seconds: if track == workload::Track::Candidate { deadline } else { None },
         waypoint: None,
-        a2a_peers: &BTreeMap::new(),
+        a2a_peers: &a2a_peers,
         settings: &scene.world.settings,
     };
     workload::render(&inputs).map_err(|error| Obstacle {

@@ -18,6 +18,7 @@ pub mod world;
 mod course;
 mod decide;
 mod effects;
+mod endpoints;
 mod events;
 mod health;
 mod observed;

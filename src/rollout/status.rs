@@ -8,6 +8,7 @@ use crate::ids::RolloutId;
 use crate::object::{Kind, Object, ObjectKey};
 use crate::rollout::course::{Course, Standing};
 use crate::rollout::decision::RollbackReason;
+use crate::rollout::endpoints;
 use crate::rollout::observed::Deployment;
 use crate::rollout::reasons::Waiting;
 use crate::rollout::record::Delivery;
@@ -167,9 +168,7 @@ pub(crate) fn render(scene: &Scene<'_>, course: &Course, report: &Report, troubl
     if !report.stable_version.is_empty() {
         status.insert("activeVersion".into(), report.stable_version.clone().into());
     }
-    if let Some(endpoint) = endpoint(scene) {
-        status.insert("serviceEndpoint".into(), endpoint.into());
-    }
+    status.append(&mut endpoints::render(scene));
     if let Some(rollout) = rollout(scene, course, report) {
         status.insert("rollout".into(), rollout);
     }
@@ -187,13 +186,6 @@ const FAILED: [&str; 8] = [
     "NameTaken",
     "FrameworkImageUnavailable",
 ];
-
-/// `<service>.<namespace>.svc.cluster.local:<port of the primary facade>` (reference 1e).
-fn endpoint(scene: &Scene<'_>) -> Option<String> {
-    let service = scene.world.live(&Kind::SERVICE, &scene.key.name).filter(|s| s.is_controlled_by(&scene.uid))?;
-    let port = service.integer("/spec/ports/0/port")?;
-    Some(format!("{}.{}.svc.cluster.local:{port}", scene.key.name, scene.key.namespace))
-}
 
 /// `status.rollout` (reference 2.1). It stays after a rollout has ended, so that promoted, rolled back and never
 /// started can be told apart.
@@ -322,7 +314,7 @@ fn rollout_active(course: &Course, report: &Report) -> Condition {
 pub(crate) fn render_invalid(agent: &Object, errors: &[FieldError], now: Timestamp) -> (Object, String) {
     let message = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let mut status = Map::new();
-    for field in ["phase", "replicas", "activeVersion", "serviceEndpoint", "rollout"] {
+    for field in ["phase", "replicas", "activeVersion", "rollout"].into_iter().chain(endpoints::FIELDS) {
         if let Some(value) = agent.at("/status").and_then(|status| status.get(field)) {
             status.insert(field.to_owned(), value.clone());
         }

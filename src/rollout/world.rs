@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::ids::{CommitSha, RolloutId, SourceName};
+use crate::ids::{AgentKey, CommitSha, Digest, RolloutId, SourceName};
 use crate::object::{Kind, Object, ObjectKey};
 use crate::workload::WorkloadSettings;
 
@@ -18,6 +18,11 @@ pub struct World {
     pub packs: Vec<Arc<Object>>,
     /// The Providers that its spec or candidate name; `None`: the cluster serves no such kind.
     pub providers: Option<Vec<Arc<Object>>>,
+    /// Digests of the credentials of these Providers, by Secret; one that is not there, or that Serin may not read, is not
+    /// in it.
+    pub credentials: BTreeMap<ObjectKey, Digest>,
+    /// The other agents that its A2A clients name.
+    pub peers: Vec<Arc<Object>>,
     /// The ToolRegistries of its namespace that its spec or candidate name; `None`: the cluster serves no such kind.
     pub tool_registries: Option<Vec<Arc<Object>>>,
     /// Whatever lives under the names that the agent uses, whoever made it.
@@ -34,6 +39,11 @@ impl World {
     /// The live object under `name` in the agent's namespace.
     pub fn live(&self, kind: &Kind, name: &str) -> Option<&Arc<Object>> {
         self.live.iter().find(|object| object.name() == name && object.key().kind == *kind)
+    }
+
+    /// The other agent `agent`, if it is there.
+    pub fn peer(&self, agent: &AgentKey) -> Option<&Arc<Object>> {
+        self.peers.iter().find(|peer| peer.namespace() == agent.namespace && peer.name() == agent.name)
     }
 
     /// The live object that `key` names.

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::clients::{Client, Place, clients};
 use super::json::{list, present, text};
 use super::volumes::{CONTENT_MOUNT, PACK_CACHE_MOUNT, PACK_MOUNT, SESSION_TOKEN_MOUNT, TOOLS_FILE, TOOLS_MOUNT};
 use super::{Facades, Inputs, Track};
@@ -98,7 +99,7 @@ pub(super) fn standalone_a2a(inputs: &Inputs<'_>, facades: &Facades<'_>) -> Vec<
     env.value("OMNIA_HANDLER_MODE", facades.handler());
     env.a2a(facades);
     env.tracing(inputs);
-    env.a2a_clients(inputs, facades);
+    env.a2a_clients(inputs);
     env.user(list(facades.primary(), "/extraEnv"));
     env.optional("OMNIA_PROMPTPACK_VERSION", inputs.pack.text("/spec/version"));
     env.every_container(inputs);
@@ -215,24 +216,23 @@ impl Environment {
         }
     }
 
-    fn a2a_clients(&mut self, inputs: &Inputs<'_>, facades: &Facades<'_>) {
-        let clients = facades.a2a().map(|a2a| list(a2a, "/clients")).unwrap_or_default();
+    fn a2a_clients(&mut self, inputs: &Inputs<'_>) {
         let mut resolved = Vec::new();
         let mut tokens = Vec::new();
-        for client in clients {
-            let Some(name) = text(client, "/name") else { continue };
-            let url = match present(client, "/agentRuntimeRef") {
-                Some(_) => inputs.a2a_peers.get(name).map(String::as_str),
-                None => text(client, "/url"),
+        for client in clients(inputs.agent) {
+            let Client { name, place, manifest } = client;
+            let url = match place {
+                Place::Agent(peer) => inputs.a2a_peers.get(&peer).map(String::as_str),
+                Place::Url(url) => Some(url),
             };
             let Some(url) = url else { continue };
             let mut entry = Map::new();
             entry.insert("name".into(), name.into());
             entry.insert("url".into(), url.into());
-            if present(client, "/exposeAsTools") == Some(&Value::Bool(true)) {
+            if present(manifest, "/exposeAsTools") == Some(&Value::Bool(true)) {
                 entry.insert("exposeAsTools".into(), true.into());
             }
-            if let Some(secret) = text(client, "/authentication/secretRef/name") {
+            if let Some(secret) = text(manifest, "/authentication/secretRef/name") {
                 let variable = format!("OMNIA_A2A_CLIENT_TOKEN_{}", variable_part(name));
                 entry.insert("authTokenEnv".into(), variable.clone().into());
                 tokens.push((variable, secret));

@@ -74,6 +74,16 @@ impl<'a> Facades<'a> {
         self.second_a2a().map(|facade| port(facade, "/a2a/port").unwrap_or(DEFAULT_A2A_PORT))
     }
 
+    /// The port on which A2A is served, beside another protocol or alone.
+    pub fn a2a_port(&self) -> Option<u16> {
+        self.second_a2a_port().or_else(|| self.is_standalone_a2a().then(|| self.port()))
+    }
+
+    /// Whether conversations come over a websocket.
+    pub fn is_websocket(&self) -> bool {
+        self.websocket.is_some()
+    }
+
     /// The port of the MCP server, where there is one.
     pub fn mcp_port(&self) -> Option<u16> {
         self.mcp.map(|facade| port(facade, "/mcp/port").unwrap_or(DEFAULT_MCP_PORT))

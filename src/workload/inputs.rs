@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::api::names::CANARY;
-use crate::ids::Digest;
+use crate::ids::{AgentKey, Digest};
 use crate::object::Object;
 
 /// The two variants that an agent may run side by side.
@@ -57,9 +57,8 @@ pub struct Inputs<'a> {
     pub progress_deadline_seconds: Option<u32>,
     /// Name of the waypoint that splits the Service's traffic. Only where the mesh does the routing.
     pub waypoint: Option<&'a str>,
-    /// Where the A2A clients of the agent that name another AgentRuntime reach it: URL by client name. A client
-    /// without one is left out.
-    pub a2a_peers: &'a BTreeMap<String, String>,
+    /// Where the AgentRuntimes that the agent's A2A clients name are reached. A client of one without a URL is left out.
+    pub a2a_peers: &'a BTreeMap<AgentKey, String>,
     /// What the settings say.
     pub settings: &'a WorkloadSettings,
 }

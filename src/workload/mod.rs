@@ -17,8 +17,10 @@
 
 mod access;
 mod candidate_config;
+mod clients;
 mod config_hash;
 mod container;
+mod credential;
 mod deployment;
 mod effective;
 mod environment;
@@ -34,7 +36,9 @@ mod volumes;
 
 pub use access::render_access;
 pub use candidate_config::render_candidate_config;
+pub use clients::{Client, Place, clients, peer_url, peers};
 pub use config_hash::config_hash;
+pub use credential::{credential_digest, credential_secret};
 pub use deployment::render_deployment;
 pub use effective::Effective;
 pub use error::RenderError;

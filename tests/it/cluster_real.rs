@@ -336,6 +336,28 @@ async fn only_objects_with_the_label_are_seen() {
 }
 
 #[tokio::test]
+async fn an_optional_kind_that_may_not_be_listed_holds_nothing_up_and_says_so() {
+    let plane = ControlPlane::shared();
+    let namespace = plane.namespace().await;
+    let key = ObjectKey::new(Kind::SECRET, &namespace, "key");
+    let path = format!("/api/v1/namespaces/{namespace}/secrets");
+    plane.create(&path, &json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}})).await;
+    let labelled = || Watched::labelled(Kind::SECRET, LabelRule::Has("serin.test/credential".into())).optional();
+    let settings =
+        || Settings { namespaces: Namespaces::These(vec![namespace.clone()]), ..Settings::watching(vec![labelled()]) };
+    let nobody = connect(plane, User::Nobody, settings()).await;
+    nobody.ready().await;
+    for answer in [nobody.get(&key).await, nobody.look(&key).await] {
+        assert!(matches!(answer, Err(ClusterError::Forbidden { .. })), "{answer:?}");
+    }
+    // One without the label is not seen by the watch, and there when it is looked for.
+    let admin = connect(plane, User::Admin, settings()).await;
+    admin.ready().await;
+    assert_eq!(admin.get(&key).await, Ok(None));
+    assert!(admin.look(&key).await.expect("a read").is_some());
+}
+
+#[tokio::test]
 async fn equal_events_are_counted_and_not_repeated() {
     let plane = ControlPlane::shared();
     let namespace = plane.namespace().await;

@@ -16,7 +16,7 @@ mod watch;
 
 pub use connect::{ConnectError, Connection};
 pub use request::{ObserveRequests, RequestOutcome};
-pub use settings::{LabelRule, Namespaces, REQUEST_TIMEOUT, Settings, Watched};
+pub use settings::{LabelRule, Namespaces, Need, REQUEST_TIMEOUT, Settings, Watched};
 pub use shelf::WatchState;
 
 use std::collections::BTreeMap;
@@ -200,9 +200,11 @@ impl Cluster for ApiServer {
     }
 
     async fn look(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, ClusterError> {
-        match (self.get(key).await?, self.shelf(&key.kind, &key.namespace)) {
-            (None, Some(shelf)) if !shelf.is_absent(key) => Ok(self.read(key).await?.map(Arc::new)),
-            (seen, _) => Ok(seen),
+        match (self.get(key).await, self.shelf(&key.kind, &key.namespace)) {
+            (Ok(None), Some(shelf)) if !shelf.is_absent(key) => Ok(self.read(key).await?.map(Arc::new)),
+            // Who may not list may still be allowed to read the one.
+            (Err(ClusterError::Forbidden { .. }), Some(_)) => Ok(self.read(key).await?.map(Arc::new)),
+            (seen, _) => seen,
         }
     }
 

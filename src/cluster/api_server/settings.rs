@@ -61,17 +61,33 @@ pub struct Watched {
     pub kind: Kind,
     /// Only objects that fit all of these are seen; others of the kind are as if they were not there.
     pub labels: Vec<LabelRule>,
+    /// Whether Serin goes without it where the credentials do not allow it.
+    pub need: Need,
+}
+
+/// Whether a watch has to work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Nothing is decided before its first list.
+    Required,
+    /// One that is forbidden holds nothing up; reads say that they are forbidden.
+    Optional,
 }
 
 impl Watched {
     /// All objects of `kind`.
     pub fn all(kind: Kind) -> Self {
-        Self { kind, labels: Vec::new() }
+        Self { kind, labels: Vec::new(), need: Need::Required }
+    }
+
+    /// The same, but nothing waits for it where it is forbidden.
+    pub fn optional(self) -> Self {
+        Self { need: Need::Optional, ..self }
     }
 
     /// Only the objects of `kind` that fit `rule`.
     pub fn labelled(kind: Kind, rule: LabelRule) -> Self {
-        Self { kind, labels: vec![rule] }
+        Self { kind, labels: vec![rule], need: Need::Required }
     }
 
     /// The label selector of requests.

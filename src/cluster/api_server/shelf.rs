@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{broadcast, watch};
 
-use super::settings::Watched;
+use super::settings::{Need, Watched};
 use super::store::Store;
 use crate::cluster::ClusterError;
 use crate::ids::Uid;
@@ -63,9 +63,16 @@ impl Shelf {
         self.state.borrow().clone()
     }
 
-    /// Waits until the objects are known or the kind is known not to be served.
+    /// Waits until the objects are known, or it is known that they will not be: the kind is not served, or we may not see
+    /// them and can do without.
     pub(super) async fn settled(&self) {
-        let settled = |state: &WatchState| !matches!(state, WatchState::Starting | WatchState::Failing(_));
+        let settled = |state: &WatchState| match state {
+            WatchState::Starting => false,
+            WatchState::Failing(error) => {
+                self.watched.need == Need::Optional && matches!(error, ClusterError::Forbidden { .. })
+            }
+            WatchState::NotServed | WatchState::Listed | WatchState::Behind(_) => true,
+        };
         let mut state = self.state.subscribe();
         state.wait_for(settled).await.expect("the sender lives as long as this shelf");
     }

@@ -58,6 +58,8 @@ impl Bench {
             agent: Arc::new(agent),
             packs: ["1.0.0", "2.0.0", "3.0.0"].into_iter().map(pack).collect(),
             providers: Some(Vec::new()),
+            credentials: BTreeMap::new(),
+            peers: Vec::new(),
             tool_registries: Some(Vec::new()),
             live: Vec::new(),
             refused: BTreeMap::new(),

@@ -18,7 +18,8 @@ pub use publish::{
     RollbackPublished, StatusNotPublished, StatusPublished,
 };
 pub use rollout::{
-    AgentForgotten, AnalysisCompleted, CandidateRejected, EventLost, PromotionDecided, RolledBack, RolloutIdle,
-    RolloutPromoted, RolloutStarted, RolloutWaiting, StepCompleted, StepEntered, WeightDelivered, WorkloadRefused,
+    AgentForgotten, AnalysisCompleted, CandidateRejected, CredentialUnreadable, EventLost, PromotionDecided,
+    RolledBack, RolloutIdle, RolloutPromoted, RolloutStarted, RolloutWaiting, StepCompleted, StepEntered,
+    WeightDelivered, WorkloadRefused,
 };
 pub use source::{ApplyRefused, ManifestProblems, ManifestsRead, ObjectApplied, SourceFetchFailed, SourceFetched};

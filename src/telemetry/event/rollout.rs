@@ -6,6 +6,7 @@ use tracing::{debug, info, warn};
 
 use crate::cluster::ClusterError;
 use crate::ids::{AgentKey, RolloutId, Weight};
+use crate::object::ObjectKey;
 use crate::rollout::RollbackReason;
 use crate::telemetry::{Metrics, StepType};
 
@@ -260,6 +261,22 @@ impl EventLost<'_> {
     pub fn emit(self, _: &Metrics) {
         let Self { agent, error } = self;
         warn!(%agent, %error, "an event could not be recorded");
+    }
+}
+
+/// Serin may not read the credential of a Provider: a new one will not replace the pods that use it.
+pub struct CredentialUnreadable<'a> {
+    /// The Secret.
+    pub secret: &'a ObjectKey,
+    /// Why.
+    pub error: &'a ClusterError,
+}
+
+impl CredentialUnreadable<'_> {
+    /// Logs it.
+    pub fn emit(self, _: &Metrics) {
+        let Self { secret, error } = self;
+        warn!(%secret, %error, "the credential of a Provider cannot be read, so a new one will not replace pods");
     }
 }
 

@@ -23,7 +23,7 @@ struct Fixture {
     providers: Vec<(&'static str, Option<Value>)>,
     credential: Option<Digest>,
     settings: WorkloadSettings,
-    peers: BTreeMap<String, String>,
+    peers: BTreeMap<AgentKey, String>,
     replicas: Option<u32>,
 }
 

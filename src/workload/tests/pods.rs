@@ -117,7 +117,7 @@ fn an_agent_that_serves_only_a2a_is_one_container() {
         {"name": "outside", "url": "https://example.com/a2a"},
         {"name": "unknown", "agentRuntimeRef": {"name": "unknown"}},
     ]}}]));
-    fixture.peers.insert("billing-agent".into(), "http://billing.shop.svc.cluster.local:8080".into());
+    fixture.peers.insert(AgentKey::new("shop", "billing"), "http://billing.shop.svc.cluster.local:8080".into());
     let deployment = fixture.deployment(Track::Candidate);
     assert_eq!(deployment.at("/spec/template/spec/containers").unwrap().as_array().unwrap().len(), 1);
     let only = container(&deployment, "facade");

@@ -1,5 +1,7 @@
 //! The shell on simulated parts: what wakes it, what it tries again, and what it must not push.
 
+mod surroundings;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
