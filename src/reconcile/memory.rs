@@ -107,6 +107,9 @@ impl Core {
             if before.is_none_or(|before| before.rollout.is_some()) {
                 event::RolloutIdle { agent }.emit(&self.metrics);
             }
+            if !report.message.is_empty() && before.is_none_or(|before| before.message != report.message) {
+                event::RolloutHeld { agent, message: &report.message }.emit(&self.metrics);
+            }
             return;
         };
         if let Some((step, steps)) = report.step

@@ -103,7 +103,6 @@ fn settle(scene: &Scene<'_>, course: &mut Course) {
         let title = scene.candidate.as_ref().map(|candidate| candidate.title()).unwrap_or_default();
         record.reject(Rejected {
             candidate: promoted.to,
-            candidate_spec: scene.candidate_spec(),
             rollout: rollout.clone(),
             title: title.clone(),
             pinned_version: None,
@@ -209,7 +208,6 @@ fn launch(scene: &Scene<'_>, course: &mut Course, total: u32) {
         id,
         started_at,
         candidate: candidate.digest.clone(),
-        candidate_spec: scene.candidate_spec(),
         base: scene.stable.digest.clone(),
         title: candidate.title(),
         candidate_version: scene.candidate_version(),
@@ -455,7 +453,6 @@ fn turn_back(scene: &Scene<'_>, course: &mut Course, mut flight: Flight, reason:
     if is_rejected {
         course.record.reject(Rejected {
             candidate: flight.candidate.clone(),
-            candidate_spec: flight.candidate_spec.clone(),
             rollout: flight.id.clone(),
             title: flight.title.clone(),
             pinned_version: flight.pinned_version.clone(),

@@ -55,8 +55,6 @@ pub struct Flight {
     pub started_at: Timestamp,
     /// The content on trial.
     pub candidate: Digest,
-    /// `spec.rollout.candidate` as it was.
-    pub candidate_spec: Value,
     /// The content it was tried against.
     pub base: Digest,
     /// What the candidate is, for people.
@@ -131,8 +129,6 @@ pub struct Progress {
 pub struct Rejected {
     /// Its content.
     pub candidate: Digest,
-    /// Its content as it stands in the manifest until the commit that removes it.
-    pub candidate_spec: Value,
     /// The rollout that rejected it.
     pub rollout: RolloutId,
     /// Its name, for people.

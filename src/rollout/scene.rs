@@ -98,11 +98,6 @@ impl<'a> Scene<'a> {
         self.world.agent.at("/spec/rollout/steps").cloned().unwrap_or(Value::Null)
     }
 
-    /// `spec.rollout.candidate` as it stands in the object.
-    pub(crate) fn candidate_spec(&self) -> Value {
-        self.world.agent.at("/spec/rollout/candidate").cloned().unwrap_or(Value::Null)
-    }
-
     /// The object that a decision is about: the manifest where there is one.
     fn decided_object(&self) -> &Object {
         match &self.world.origin {

@@ -18,8 +18,8 @@ pub use publish::{
     RollbackPublished, StatusNotPublished, StatusPublished,
 };
 pub use rollout::{
-    AgentForgotten, AnalysisCompleted, CandidateRejected, CredentialUnreadable, EventLost, PromotionDecided,
-    RolledBack, RolloutIdle, RolloutPromoted, RolloutStarted, RolloutWaiting, StepCompleted, StepEntered,
-    WeightDelivered, WorkloadRefused,
+    AgentForgotten, AnalysisCompleted, CredentialUnreadable, EventLost, PromotionDecided, RolledBack, RolloutHeld,
+    RolloutIdle, RolloutPromoted, RolloutStarted, RolloutWaiting, StepCompleted, StepEntered, WeightDelivered,
+    WorkloadRefused,
 };
 pub use source::{ApplyRefused, ManifestProblems, ManifestsRead, ObjectApplied, SourceFetchFailed, SourceFetched};

@@ -180,21 +180,20 @@ impl RolledBack<'_> {
     }
 }
 
-/// A candidate that was rolled back before did not start again.
-pub struct CandidateRejected<'a> {
+/// Nothing is rolled out, and there is something to say about it: how the last rollout ended, or why the candidate does not
+/// start.
+pub struct RolloutHeld<'a> {
     /// The agent.
     pub agent: &'a AgentKey,
-    /// The candidate, for people.
-    pub candidate: &'a str,
-    /// What would let it start.
-    pub way_out: &'a str,
+    /// The message of the status.
+    pub message: &'a str,
 }
 
-impl CandidateRejected<'_> {
+impl RolloutHeld<'_> {
     /// Logs it.
     pub fn emit(self, _: &Metrics) {
-        let Self { agent, candidate, way_out } = self;
-        warn!(%agent, candidate, way_out, "the candidate was rolled back before and does not start again");
+        let Self { agent, message } = self;
+        info!(%agent, message, "no rollout");
     }
 }
 
