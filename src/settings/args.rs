@@ -54,6 +54,14 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME", env = "SERIN_ALLOW_NAMESPACE", value_delimiter = ',', help_heading = "Source")]
     pub allow_namespace: Vec<String>,
 
+    /// File with the secret of the webhook POST /hooks/default
+    #[arg(long, value_name = "FILE", env = "SERIN_WEBHOOK_SECRET_FILE", help_heading = "Git")]
+    pub webhook_secret_file: Option<String>,
+
+    /// Name of the environment variable with that secret, instead of a file
+    #[arg(long, value_name = "NAME", env = "SERIN_WEBHOOK_SECRET_ENV", help_heading = "Git")]
+    pub webhook_secret_env: Option<String>,
+
     /// How often to ask the repository, give or take 10 % [default: 60s]
     #[arg(long, value_name = "DURATION", env = "SERIN_POLL_INTERVAL", help_heading = "Git")]
     pub poll_interval: Option<String>,

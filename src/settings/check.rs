@@ -81,6 +81,19 @@ pub(crate) fn parse_label(text: &str) -> Checked<String> {
     Err(Invalid::new(format!("{text:?} is not made of a-z, 0-9 and inner `-`, at most 63 of them")))
 }
 
+/// The name of an environment variable.
+pub(crate) fn parse_variable_name(text: &str) -> Checked<String> {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if !text.is_empty() && text.bytes().all(is_inner) && !text.starts_with(|first: char| first.is_ascii_digit()) {
+        return Ok(text.to_owned());
+    }
+    // Whoever writes the secret itself here must not find it in a log.
+    Err(Invalid::hint(
+        "this is not the name of an environment variable",
+        "write the name of the variable here, and the secret into the variable",
+    ))
+}
+
 /// The name of a source.
 pub(crate) fn parse_source_name(text: &str) -> Checked<SourceName> {
     parse_label(text).map(SourceName::new)

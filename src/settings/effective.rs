@@ -77,6 +77,19 @@ pub struct SourceSettings {
     pub poll_interval: Duration,
     /// Who the commits are by.
     pub author: Author,
+    /// Where the secret of its webhook is; `None`: there is no webhook.
+    pub webhook: Option<WebhookSecret>,
+    /// The sources, of these settings or of earlier ones, whose objects this one takes over once they hold them no more.
+    pub adopt_from: Vec<SourceName>,
+}
+
+/// Where the secret of a webhook is. Never the secret itself: it is read when it is needed, so a changed one counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WebhookSecret {
+    /// In a file; absolute.
+    File(PathBuf),
+    /// In the environment variable of this name.
+    Variable(String),
 }
 
 impl SourceSettings {

@@ -70,8 +70,21 @@ pub(crate) struct FileSource {
     pub(crate) commit: Option<Text>,
     /// `path`: folder with the manifests; default the whole repository.
     pub(crate) path: Option<Text>,
+    /// `webhook`: the secret that its deliveries are checked with; default none, and no deliveries.
+    pub(crate) webhook: FileWebhook,
+    /// `adoptFrom`: sources whose objects this one takes over; default none.
+    pub(crate) adopt_from: Option<Texts>,
     /// The fields that `defaults` has too.
     pub(crate) fields: SourceFields,
+}
+
+/// `webhook` of a source: one of the two.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FileWebhook {
+    /// `webhook.secretFile`: a file, relative to this one.
+    pub(crate) secret_file: Option<Text>,
+    /// `webhook.secretEnv`: the name of an environment variable.
+    pub(crate) secret_env: Option<Text>,
 }
 
 /// What `defaults` and each source may say.
@@ -168,8 +181,9 @@ impl Reader<'_> {
 
     fn source(&mut self, node: Node) -> FileSource {
         let at = node.at.clone();
-        let known = ["name", "repo", "branch", "tag", "commit", "path"];
+        let known = ["name", "repo", "branch", "tag", "commit", "path", "webhook", "adoptFrom"];
         let mut fields = self.fields(node, "a source", &[&known[..], &SOURCE_FIELDS[..]].concat());
+        let mut webhook = self.section(&mut fields, "webhook", &["secretFile", "secretEnv"]);
         FileSource {
             at,
             name: self.text(&mut fields, "name"),
@@ -178,6 +192,11 @@ impl Reader<'_> {
             tag: self.text(&mut fields, "tag"),
             commit: self.text(&mut fields, "commit"),
             path: self.text(&mut fields, "path"),
+            webhook: FileWebhook {
+                secret_file: self.text(&mut webhook, "secretFile"),
+                secret_env: self.text(&mut webhook, "secretEnv"),
+            },
+            adopt_from: self.texts(&mut fields, "adoptFrom"),
             fields: self.source_fields(&mut fields),
         }
     }

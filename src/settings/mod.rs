@@ -26,7 +26,7 @@ mod tests;
 pub use args::{ClusterArgs, LogArgs, RunArgs, TypedAs};
 pub use effective::{
     ClusterAccess, ImageSettings, LogFormat, LogLevel, LogSettings, NamespaceRule, POLL_JITTER_PERCENT, Settings,
-    SourceSettings, StatusBranch,
+    SourceSettings, StatusBranch, WebhookSecret,
 };
 pub use environment::Environment;
 pub use origin::{Origin, Setting};

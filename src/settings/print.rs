@@ -7,7 +7,9 @@ use jiff::SignedDuration;
 
 use crate::api::duration::render_duration;
 use crate::git::Revision;
-use crate::settings::effective::{ClusterAccess, LogFormat, LogLevel, NamespaceRule, Settings, SourceSettings};
+use crate::settings::effective::{
+    ClusterAccess, LogFormat, LogLevel, NamespaceRule, Settings, SourceSettings, WebhookSecret,
+};
 use crate::settings::origin::Origin;
 use crate::settings::resolve::Loaded;
 
@@ -105,8 +107,19 @@ impl Page<'_> {
     }
 
     fn source(&mut self, index: usize, source: &SourceSettings) {
-        let SourceSettings { name, repo, revision, path, default_namespace, kinds, namespaces, poll_interval, author } =
-            source;
+        let SourceSettings {
+            name,
+            repo,
+            revision,
+            path,
+            default_namespace,
+            kinds,
+            namespaces,
+            poll_interval,
+            author,
+            webhook,
+            adopt_from,
+        } = source;
         let at = |field: &str| format!("sources[{index}].{field}");
         self.field(0, "- name", &at("name"), &scalar(name.as_str()));
         self.field(1, "repo", &at("repo"), &scalar(&repo.redacted()));
@@ -126,6 +139,17 @@ impl Page<'_> {
         self.line(1, "author:");
         self.field(2, "name", &at("author.name"), &scalar(&author.name));
         self.field(2, "email", &at("author.email"), &scalar(&author.email));
+        if let Some(secret) = webhook {
+            let (field, value) = match secret {
+                WebhookSecret::File(file) => ("secretFile", file.to_string_lossy().into_owned()),
+                WebhookSecret::Variable(variable) => ("secretEnv", variable.clone()),
+            };
+            self.line(1, "webhook:");
+            self.field(2, field, &at(&format!("webhook.{field}")), &scalar(&value));
+        }
+        if !adopt_from.is_empty() {
+            self.list(1, "adoptFrom", &at("adoptFrom"), adopt_from.iter().map(ToString::to_string));
+        }
     }
 }
 

@@ -139,7 +139,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn path(&mut self, path: &str, given: Option<Text>) -> Option<PathBuf> {
+    pub(crate) fn path(&mut self, path: &str, given: Option<Text>) -> Option<PathBuf> {
         let base = given.as_ref().map(|given| self.base(&given.origin).to_path_buf())?;
         self.parse(path, given, |text| parse_words(text).map(|text| base.join(text)))
     }
@@ -156,6 +156,8 @@ impl<'a> Resolver<'a> {
             default_namespace,
             allow_kind,
             allow_namespace,
+            webhook_secret_file,
+            webhook_secret_env,
             poll_interval,
             git_timeout,
             mirror_dir,
@@ -192,6 +194,8 @@ impl<'a> Resolver<'a> {
             default_namespace: typed.text("default_namespace", default_namespace),
             kinds: typed.texts("allow_kind", allow_kind),
             namespaces: typed.texts("allow_namespace", allow_namespace),
+            webhook_file: typed.text("webhook_secret_file", webhook_secret_file),
+            webhook_env: typed.text("webhook_secret_env", webhook_secret_env),
             poll_interval: typed.text("poll_interval", poll_interval),
             author_name: typed.text("author_name", author_name),
             author_email: typed.text("author_email", author_email),

@@ -7,10 +7,10 @@ use crate::ids::{BranchName, ClusterName, SourceName, TreePath};
 use crate::manifest::KindRule;
 use crate::settings::check::{
     Invalid, parse_at_least, parse_branch, parse_commit, parse_email, parse_folder, parse_kind_rule, parse_label,
-    parse_source_name, parse_tag, parse_words,
+    parse_source_name, parse_tag, parse_variable_name, parse_words,
 };
-use crate::settings::effective::{NamespaceRule, SourceSettings, StatusBranch};
-use crate::settings::file::{FileSource, SourceFields, Text, Texts};
+use crate::settings::effective::{NamespaceRule, SourceSettings, StatusBranch, WebhookSecret};
+use crate::settings::file::{FileSource, FileWebhook, SourceFields, Text, Texts};
 use crate::settings::origin::{Origin, Setting, stronger};
 use crate::settings::problem::Problem;
 use crate::settings::repo::RepoAddress;
@@ -36,6 +36,8 @@ pub(crate) struct SourceFlags {
     pub(crate) default_namespace: Option<Text>,
     pub(crate) kinds: Option<Texts>,
     pub(crate) namespaces: Option<Texts>,
+    pub(crate) webhook_file: Option<Text>,
+    pub(crate) webhook_env: Option<Text>,
     pub(crate) poll_interval: Option<Text>,
     pub(crate) author_name: Option<Text>,
     pub(crate) author_email: Option<Text>,
@@ -51,7 +53,8 @@ pub(crate) fn resolve_sources(
 ) -> Vec<Setting<SourceSettings>> {
     if let [_, _, ..] = file[..] {
         let own = [&flags.repo, &flags.branch, &flags.tag, &flags.commit, &flags.path];
-        for flag in own.into_iter().flatten() {
+        let own = own.into_iter().chain([&flags.webhook_file, &flags.webhook_env]);
+        for flag in own.flatten() {
             let message =
                 format!("{} cannot tell which of the {} sources of the file it is about", flag.origin, file.len());
             resolver.problems.push(Problem::new(flag.origin.clone(), message).hint("say it in the file"));
@@ -74,6 +77,8 @@ pub(crate) fn resolve_sources(
             tag: None,
             commit: None,
             path: None,
+            webhook: FileWebhook::default(),
+            adopt_from: None,
             fields: SourceFields::default(),
         });
     }
@@ -89,7 +94,7 @@ fn resolve_source(
     defaults: &SourceFields,
     cluster: &ClusterName,
 ) -> Option<Setting<SourceSettings>> {
-    let FileSource { at, name, repo, branch, tag, commit, path, fields } = source;
+    let FileSource { at, name, repo, branch, tag, commit, path, webhook, adopt_from, fields } = source;
     let in_source = |field: &str| format!("sources[{index}].{field}");
     // Flag or variable, then the source itself, then the file's defaults.
     let pick = |flag: &Option<Text>, own: Option<Text>, default: &Option<Text>| {
@@ -143,9 +148,26 @@ fn resolve_source(
             .parse(&in_source("author.email"), author_email, parse_email)
             .unwrap_or_else(|| format!("serin@{cluster}.invalid")),
     };
+    let webhook = FileWebhook {
+        secret_file: stronger(flags.webhook_file.clone(), webhook.secret_file),
+        secret_env: stronger(flags.webhook_env.clone(), webhook.secret_env),
+    };
+    let webhook = resolve_webhook(resolver, index, webhook);
+    let adopt_from = resolve_list(resolver, &in_source("adoptFrom"), adopt_from, parse_source_name).unwrap_or_default();
     let (name, repo, revision) = (name?, repo?, revision?);
-    let settings =
-        SourceSettings { name, repo, revision, path, default_namespace, kinds, namespaces, poll_interval, author };
+    let settings = SourceSettings {
+        name,
+        repo,
+        revision,
+        path,
+        default_namespace,
+        kinds,
+        namespaces,
+        poll_interval,
+        author,
+        webhook,
+        adopt_from,
+    };
     Some(Setting::new(settings, at))
 }
 
@@ -174,6 +196,24 @@ fn resolve_revision(
         "branch" => resolver.parse(&path, Some(text), parse_branch).map(Revision::Branch),
         "tag" => resolver.parse(&path, Some(text), parse_tag).map(Revision::Tag),
         _ => resolver.parse(&path, Some(text), parse_commit).map(Revision::Commit),
+    }
+}
+
+/// File and variable are two places for one secret: the strongest setting decides, and it may name only one.
+fn resolve_webhook(resolver: &mut Resolver<'_>, index: usize, given: FileWebhook) -> Option<WebhookSecret> {
+    let at = |field: &str| format!("sources[{index}].webhook.{field}");
+    match (given.secret_file, given.secret_env) {
+        (Some(file), Some(variable)) if file.origin.rank() == variable.origin.rank() => {
+            let message = "a secret file and a variable are both given, and only one can count";
+            resolver.problems.push(Problem::new(variable.origin, message));
+            None
+        }
+        (Some(file), variable)
+            if variable.as_ref().is_none_or(|variable| variable.origin.rank() < file.origin.rank()) =>
+        {
+            resolver.path(&at("secretFile"), Some(file)).map(WebhookSecret::File)
+        }
+        (_, variable) => resolver.parse(&at("secretEnv"), variable, parse_variable_name).map(WebhookSecret::Variable),
     }
 }
 
@@ -231,6 +271,10 @@ pub(crate) fn check_sources(
             if other.name == source.name {
                 problem(format!("there are two sources of the name {}", source.name));
             }
+            let both = [(other, source), (source, other)];
+            if both.iter().all(|(one, another)| one.adopt_from.contains(&another.name)) {
+                problem(format!("the sources {} and {} adopt from each other", name(other), name(source)));
+            }
             let is_same_revision = other.repo.is_same_repository(&source.repo) && other.revision == source.revision;
             if is_same_revision && (holds(&other.path, &source.path) || holds(&source.path, &other.path)) {
                 problem(format!(
@@ -240,6 +284,9 @@ pub(crate) fn check_sources(
                     source.repo
                 ));
             }
+        }
+        if source.adopt_from.contains(&source.name) {
+            problem(format!("the source {} adopts from itself", name(source)));
         }
         if let (Some(status), Revision::Branch(branch)) = (status, &source.revision) {
             let (status, branch) = (status.name.as_str(), branch.as_str());

@@ -8,8 +8,9 @@ use clap::{Args, Command, FromArgMatches};
 use super::resolve::resolve;
 use super::*;
 use crate::git::Revision;
-use crate::ids::{BranchName, CommitSha};
+use crate::ids::{BranchName, CommitSha, SourceName};
 use crate::manifest::KindRule;
+use crate::object::Kind;
 
 fn environment() -> Environment {
     Environment { current_dir: "/here".into(), home: Some("/home/ann".into()), ..Environment::default() }
@@ -103,6 +104,7 @@ fn every_flag_reaches_its_setting() {
             "--kubeconfig=k.yaml",
             "--context=blue-admin",
             "--poll-interval=1h30m",
+            "--webhook-secret-file=hook",
             "--git-timeout=5s",
             "--mirror-dir=mirrors",
             "--author-name=Rollout Bot",
@@ -131,6 +133,7 @@ fn every_flag_reaches_its_setting() {
     assert_eq!(source.revision, Revision::Commit(CommitSha::new(sha)));
     assert_eq!(source.path.as_str(), "clusters/prod");
     assert_eq!(source.poll_interval, Duration::from_secs(5400));
+    assert_eq!(source.webhook, Some(WebhookSecret::File("/here/hook".into())));
     assert_eq!(source.kinds, [KindRule::Any]);
     assert_eq!(source.namespaces, NamespaceRule::Only(vec!["shop".into(), "tools".into(), "extra".into()]));
     assert_eq!((source.author.name.as_str(), source.author.email.as_str()), ("Rollout Bot", "bot@example.com"));
@@ -307,6 +310,8 @@ fn sources_that_collide_are_refused() {
         ("{name: a, repo: /r}, {name: b, repo: /r/, path: x}", "hold the same files"),
         ("{name: a, repo: /r, path: x/y}, {name: b, repo: /r.git, path: x}", "hold the same files"),
         ("{name: a, repo: /r, branch: serin/status/c}", "is the branch that the source a follows"),
+        ("{name: a, repo: /r, adoptFrom: [a]}", "serin.yaml:2:11: the source a adopts from itself"),
+        ("{name: a, repo: /r, adoptFrom: [b]}, {name: b, repo: /s, adoptFrom: [a]}", "a and b adopt from each other"),
         ("{name: a, repo: /r, branch: serin}", "cannot hold the status branch"),
     ] {
         let problems = bad(&[], Some(&file(sources)));
@@ -319,6 +324,57 @@ fn sources_that_collide_are_refused() {
     ] {
         good(&[], Some(&file(sources)));
     }
+}
+
+#[test]
+fn the_secret_of_a_webhook_is_in_a_file_or_in_a_variable() {
+    let file = |webhook: &str| format!("clusterName: c\nsources: [{{name: a, repo: /r, webhook: {webhook}}}]");
+    let secret = |flags: &[&str], webhook: &str| good(flags, Some(&file(webhook))).settings.sources[0].webhook.clone();
+    // Relative to the file, as all that it names.
+    assert_eq!(secret(&[], "{secretFile: hook}"), Some(WebhookSecret::File("/here/etc/hook".into())));
+    assert_eq!(secret(&[], "{secretEnv: HOOK}"), Some(WebhookSecret::Variable("HOOK".into())));
+    assert_eq!(secret(&[], "{}"), None);
+    // Flags win, whichever of the two they are.
+    let flag = ["--webhook-secret-env=OTHER"];
+    assert_eq!(secret(&flag, "{secretFile: hook}"), Some(WebhookSecret::Variable("OTHER".into())));
+    let flag = ["--webhook-secret-file=/run/hook"];
+    assert_eq!(secret(&flag, "{secretEnv: HOOK}"), Some(WebhookSecret::File("/run/hook".into())));
+
+    let both = bad(&[], Some(&file("{secretFile: hook, secretEnv: HOOK}")));
+    assert!(both.starts_with("etc/serin.yaml:2:70: a secret file and a variable are both given"), "{both}");
+    let itself = bad(&[], Some(&file("{secretEnv: hunter-2}")));
+    assert!(itself.contains("is not the name of an environment variable") && !itself.contains("hunter"), "{itself}");
+    assert!(bad(&[], Some(&file("{secret: hunter}"))).contains("unknown field `secret`"));
+    let which = bad(&["--webhook-secret-env=HOOK"], Some(TWO_SOURCES));
+    assert!(which.contains("cannot tell which of the 2 sources"), "{which}");
+
+    let loaded = good(
+        &[],
+        Some("clusterName: c\nsources: [{name: a, repo: /r, webhook: {secretEnv: HOOK}, adoptFrom: [b, c]}]"),
+    );
+    assert_eq!(loaded.settings.sources[0].adopt_from, ["b", "c"].map(SourceName::new));
+    let printed = render_config(&loaded);
+    assert!(printed.contains("  webhook:\n    secretEnv: HOOK #"), "{printed}");
+    assert_eq!(good(&[], Some(&printed)).settings, loaded.settings);
+}
+
+#[test]
+fn each_source_has_grants_of_its_own() {
+    let file = "\
+clusterName: c
+defaults: {kinds: [ConfigMap]}
+sources:
+- {name: a, repo: /r, namespaces: [shop]}
+- {name: b, repo: /s, kinds: ['*'], namespaces: [tools]}
+";
+    let loaded = good(&[], Some(file));
+    let [a, b] = &loaded.settings.sources[..] else { panic!("two sources") };
+    let grants = |source: &SourceSettings| {
+        let kinds = [Kind::CONFIG_MAP, Kind::AGENT_RUNTIME].map(|kind| source.permits_kind(&kind));
+        (kinds, ["shop", "tools"].map(|namespace| source.namespaces.permits(namespace)))
+    };
+    assert_eq!(grants(a), ([true, false], [true, false]));
+    assert_eq!(grants(b), ([true, true], [false, true]));
 }
 
 #[test]
