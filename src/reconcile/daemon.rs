@@ -15,9 +15,11 @@ use tokio::task::JoinSet;
 
 use crate::clock::Clock;
 use crate::cluster::Cluster;
+use crate::ids::{CommitSha, SourceName};
 use crate::reconcile::queue::WorkQueue;
 use crate::reconcile::{Core, Key, Next, PassError};
 use crate::telemetry::{Chain, Metrics, event};
+use crate::web::HookTarget;
 
 /// The first wait after a failed pass; doubled with each failure in a row.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -65,7 +67,7 @@ impl Daemon {
         self.wakeup.notify_one();
     }
 
-    /// Asks all remotes at once: what a hook or a SIGHUP means.
+    /// Asks all remotes at once: what a SIGHUP means.
     pub fn fetch_all(&self) {
         for source in self.core.sources() {
             self.wake(Key::Fetch(source.options.name.clone()));
@@ -208,6 +210,17 @@ impl Daemon {
         }
         drop(queue);
         self.wakeup.notify_one();
+    }
+}
+
+impl HookTarget for Daemon {
+    fn is_current(&self, source: &SourceName, commit: &CommitSha) -> bool {
+        let source = self.core.sources().find(|known| known.options.name == *source);
+        source.and_then(|source| source.loaded()).is_some_and(|loaded| loaded.commit == *commit)
+    }
+
+    fn fetch(&self, source: &SourceName) {
+        self.wake(Key::Fetch(source.clone()));
     }
 }
 

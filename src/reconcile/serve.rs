@@ -26,7 +26,7 @@ use crate::reconcile::source::{Source, SourceOptions};
 use crate::reconcile::{Core, CoreOptions};
 use crate::settings::{ClusterAccess, NamespaceRule, Secret, Settings, SourceSettings};
 use crate::telemetry::{Metrics, event};
-use crate::web::{BindError, Health, Server};
+use crate::web::{BindError, Health, HookTarget, HookedSource, Hooks, Server};
 use crate::workload::WorkloadSettings;
 
 /// The label that everything an agent runs as carries (reference 1c): what is watched is what can be ours.
@@ -64,6 +64,7 @@ pub struct Assembled {
     cluster: AnyCluster,
     server: Option<Server>,
     workers: usize,
+    hooks: Arc<Hooks>,
 }
 
 enum AnyCluster {
@@ -125,14 +126,25 @@ impl Assembled {
             AnyCluster::Simulated(simulated) => Some(Arc::clone(simulated)),
             AnyCluster::ApiServer(_) => None,
         };
-        let daemon = Daemon::new(core, shared, clock, metrics.clone());
+        let daemon = Daemon::new(core, shared, Arc::clone(&clock), metrics.clone());
+        let target = Arc::clone(&daemon) as Arc<dyn HookTarget>;
+        let hooks = Hooks::new(hooked_sources(settings), target, clock, metrics.clone());
         event::DaemonStarted { cluster: &settings.cluster_name, sources: settings.sources.len() }.emit(&metrics);
-        Ok(Self { daemon, simulated, health: Health::new(), metrics, cluster, server, workers: settings.workers })
+        Ok(Self {
+            daemon,
+            simulated,
+            health: Health::new(),
+            metrics,
+            cluster,
+            server,
+            workers: settings.workers,
+            hooks,
+        })
     }
 
     /// Runs until `stop` says so, and lets the passes under way come to their end.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let Self { daemon, simulated: _, health, metrics, cluster, server, workers } = self;
+        let Self { daemon, simulated: _, health, metrics, cluster, server, workers, hooks } = self;
         let (tell_end, end) = tokio::sync::watch::channel(false);
         let mut beside = JoinSet::new();
         let lists = health.check("cluster", "the first lists of all kinds");
@@ -148,7 +160,7 @@ impl Assembled {
                     // A sender that is gone means the end as well.
                     let _ = end.wait_for(|is_over| *is_over).await;
                 };
-                if let Err(error) = server.serve(metrics.clone(), health, until_end).await {
+                if let Err(error) = server.serve(metrics.clone(), health, hooks, until_end).await {
                     event::ServerFailed { error: &error.to_string() }.emit(&metrics);
                 }
             });
@@ -219,6 +231,14 @@ fn open_mirror(source: &SourceSettings, folder: &Path) -> Result<Arc<dyn Reposit
         credentials,
     })?;
     Ok(Arc::new(mirror))
+}
+
+fn hooked_sources(settings: &Settings) -> Vec<HookedSource> {
+    let hooked = |source: &SourceSettings| {
+        let secret = source.webhook.clone()?;
+        Some(HookedSource { name: source.name.clone(), followed: source.revision.clone(), secret })
+    };
+    settings.sources.iter().filter_map(hooked).collect()
 }
 
 fn source_options(source: &SourceSettings, settings: &Settings) -> SourceOptions {

@@ -17,4 +17,4 @@ pub use chain::Chain;
 pub use logging::{LogError, start_logging, start_logging_to};
 pub use metrics::Metrics;
 pub use rollout_metrics::{RolloutMetrics, StepType};
-pub use sync_metrics::{PassKind, SyncMetrics, SyncVerb};
+pub use sync_metrics::{HookResult, PassKind, SyncMetrics, SyncVerb};

@@ -73,6 +73,43 @@ impl SyncVerb {
     }
 }
 
+/// What became of a delivery of a webhook: the label `result`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HookResult {
+    /// A fetch follows.
+    Accepted,
+    /// The source is at that commit already.
+    Known,
+    /// It is about a branch or a tag that the source does not follow.
+    NotFollowed,
+    /// It only asks whether it arrives.
+    Ping,
+    /// It is not signed with the secret of a source.
+    Refused,
+    /// Its body is too long.
+    TooLarge,
+    /// Its body did not come in time.
+    TooSlow,
+    /// Too many others came at the same time.
+    Busy,
+}
+
+impl HookResult {
+    /// The value of the label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Known => "known",
+            Self::NotFollowed => "not_followed",
+            Self::Ping => "ping",
+            Self::Refused => "refused",
+            Self::TooLarge => "too_large",
+            Self::TooSlow => "too_slow",
+            Self::Busy => "busy",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct SourceLabels {
     source: String,
@@ -119,6 +156,7 @@ struct RequestLabels {
 #[derive(Clone)]
 pub struct SyncMetrics {
     fetches: Family<SourceResultLabels, Counter>,
+    hooks: Family<SourceResultLabels, Counter>,
     fetch_duration: Family<SourceLabels, Histogram>,
     last_fetch: Family<SourceLabels, Gauge>,
     objects: Family<SourceStateLabels, Gauge>,
@@ -135,6 +173,7 @@ impl SyncMetrics {
     pub(crate) fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
             fetches: Family::default(),
+            hooks: Family::default(),
             fetch_duration: Family::new_with_constructor(|| Histogram::new(FETCH_BUCKETS)),
             last_fetch: Family::default(),
             objects: Family::default(),
@@ -147,6 +186,7 @@ impl SyncMetrics {
         };
         // The library appends `_total` to counters itself.
         registry.register("source_fetches", "Fetches by what they found", metrics.fetches.clone());
+        registry.register("hooks", "Deliveries of webhooks by what became of them", metrics.hooks.clone());
         registry.register("source_fetch_duration_seconds", "How long fetches took", metrics.fetch_duration.clone());
         registry.register(
             "source_last_success_timestamp_seconds",
@@ -167,6 +207,12 @@ impl SyncMetrics {
     pub fn fetched(&self, source: &SourceName, result: &'static str, took: Duration) {
         self.fetches.get_or_create(&SourceResultLabels { source: source.to_string(), result }).inc();
         self.fetch_duration.get_or_create(&SourceLabels { source: source.to_string() }).observe(took.as_secs_f64());
+    }
+
+    /// A delivery of a webhook was answered; `None`: for no source that has one.
+    pub fn hook_received(&self, source: Option<&SourceName>, result: HookResult) {
+        let source = source.map(ToString::to_string).unwrap_or_default();
+        self.hooks.get_or_create(&SourceResultLabels { source, result: result.as_str() }).inc();
     }
 
     /// When the last fetch of `source` succeeded, in Unix seconds.

@@ -3,18 +3,21 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use tokio::net::TcpListener;
 
 use crate::telemetry::Metrics;
 use crate::telemetry::metrics::OPENMETRICS_CONTENT_TYPE;
 use crate::web::health::Health;
+use crate::web::hooks::{Hooks, answer_hook};
+use crate::web::patient::PatientListener;
 
 /// How long requests in flight may take after the end has begun. All answers are made from memory, so
 /// whoever takes longer does not read.
@@ -63,19 +66,23 @@ impl Server {
 
     /// Answers until `end` resolves, then finishes requests in flight.
     ///
+    /// Deliveries of webhooks go to `hooks`.
+    ///
     /// # Errors
     /// If the listening socket itself breaks.
     pub async fn serve(
         self,
         metrics: Metrics,
         health: Health,
+        hooks: Arc<Hooks>,
         end: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<()> {
         let router = Router::new()
             .route("/metrics", get(answer_metrics))
             .route("/healthz", get(answer_alive))
             .route("/readyz", get(answer_ready))
-            .with_state(Shared { metrics, health: health.clone() });
+            .with_state(Shared { metrics, health: health.clone() })
+            .merge(Router::new().route("/hooks/{source}", post(answer_hook)).with_state(hooks));
         let (ended, wait_for_end) = tokio::sync::oneshot::channel();
         let end = async move {
             end.await;
@@ -83,7 +90,7 @@ impl Server {
             // Nobody listens any more if the server broke first.
             let _ = ended.send(());
         };
-        let serve = axum::serve(self.listener, router).with_graceful_shutdown(end).into_future();
+        let serve = axum::serve(PatientListener::new(self.listener), router).with_graceful_shutdown(end).into_future();
         tokio::select! {
             result = serve => result,
             () = async {

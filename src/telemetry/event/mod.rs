@@ -6,6 +6,7 @@
 //! the write that they tell of, so that a repeated pass counts nothing twice.
 
 mod daemon;
+mod hook;
 mod publish;
 mod rollout;
 mod source;
@@ -13,6 +14,7 @@ mod source;
 pub use daemon::{
     DaemonStarted, DaemonStopping, PassFailed, PassFinished, PassPanicked, ServerFailed, SettingsDoubtful,
 };
+pub use hook::{HookReceived, HookSecretMissing};
 pub use publish::{
     DecisionBlocked, DecisionVoided, PromotionPublished, PublishFailed, PublishRaced, PublishRefused,
     RollbackPublished, StatusNotPublished, StatusPublished,
