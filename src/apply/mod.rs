@@ -8,11 +8,14 @@ mod additions;
 mod difference;
 mod extract;
 mod fields;
+mod ownership;
 mod plan;
 mod schema;
 
 #[cfg(test)]
 mod difference_tests;
+#[cfg(test)]
+mod ownership_tests;
 #[cfg(test)]
 mod plan_tests;
 
@@ -21,5 +24,6 @@ pub use difference::{Difference, FieldChange, difference};
 pub use extract::owned;
 pub(crate) use fields::SERVER_METADATA;
 pub use fields::{FieldSet, PathElement};
-pub use plan::{Prune, Refusal, SyncPlan, plan_sync, tracking_id};
+pub use ownership::{Claimant, Claimants, Owner, tracked_by, tracking_id};
+pub use plan::{Prune, Refusal, SyncPlan, plan_sync};
 pub use schema::{Form, Shape, canonical_json, item_key};

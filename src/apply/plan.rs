@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::api::names::{RECORD_ANNOTATION, SOURCE_LABEL, TRACKING_ANNOTATION};
 use crate::apply::difference::{Difference, difference};
+use crate::apply::ownership::{Claimants, tracked_by, tracking_id};
 use crate::cluster::{Apply, Expect, FieldManager, Part};
 use crate::ids::{SourceName, Uid};
 use crate::object::{Kind, Object, ObjectKey};
@@ -26,7 +27,7 @@ pub enum Prune {
     },
 }
 
-/// An object that is in git and is not applied.
+/// An object that is not made what git says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The object.
@@ -43,8 +44,10 @@ pub struct SyncPlan {
     pub applies: Vec<Apply>,
     /// What is deleted: AgentRuntimes first.
     pub deletes: Vec<(ObjectKey, Uid)>,
-    /// What git says and this sync does not do.
+    /// What git says and this sync does not do, because it belongs to another source.
     pub refused: Vec<Refusal>,
+    /// What is gone from git and is not deleted, because another source holds it or may hold it.
+    pub kept: Vec<Refusal>,
     /// What would be deleted if pruning were not suspended.
     pub unpruned: Vec<ObjectKey>,
     /// What is being deleted at this moment, and is written again when it is gone.
@@ -56,13 +59,15 @@ pub struct SyncPlan {
 /// Plans the sync of one source.
 ///
 /// `desired` are its valid objects, `held` those that are in git but cannot be read or are invalid: they
-/// keep their live state. `live` are the live objects of all kinds that sources hold.
+/// keep their live state. `live` are the live objects of all kinds that sources hold. `claimants` are all
+/// sources, this one among them; without any, it is the only one.
 pub fn plan_sync<'a>(
     desired: impl IntoIterator<Item = (&'a ObjectKey, &'a Object)>,
     held: &BTreeSet<ObjectKey>,
     prune: &Prune,
     live: &[Arc<Object>],
     source: &SourceName,
+    claimants: &Claimants<'_>,
 ) -> SyncPlan {
     let live: BTreeMap<ObjectKey, &Arc<Object>> = live.iter().map(|object| (object.key(), object)).collect();
     let desired: BTreeMap<&ObjectKey, &Object> = desired.into_iter().collect();
@@ -76,8 +81,7 @@ pub fn plan_sync<'a>(
             plan.terminating.push(key.clone());
             continue;
         }
-        if let Some(other) = live.and_then(|live| live.label(SOURCE_LABEL)).filter(|label| *label != source.as_str()) {
-            let why = format!("{key} belongs to the source {other}: remove it from one of the two");
+        if let Some(why) = claimants.refusal(key, live.and_then(tracked_by), source) {
             plan.refused.push(Refusal { key: key.clone(), why });
             continue;
         }
@@ -100,18 +104,19 @@ pub fn plan_sync<'a>(
         })
         .filter_map(|(key, object)| Some((key, object.uid()?)))
         .collect();
+    orphans.retain(|(key, _)| match claimants.keeps(key, source) {
+        Some(why) => {
+            plan.kept.push(Refusal { key: (*key).clone(), why });
+            false
+        }
+        None => true,
+    });
     orphans.sort_by(|(a, _), (b, _)| rank(&b.kind).cmp(&rank(&a.kind)).then_with(|| b.cmp(a)));
     match prune {
         Prune::Allowed => plan.deletes = orphans.into_iter().map(|(key, uid)| (key.clone(), uid)).collect(),
         Prune::Suspended { why: _ } => plan.unpruned = orphans.into_iter().map(|(key, _)| key.clone()).collect(),
     }
     plan
-}
-
-/// The value of the tracking annotation of an object that `source` applies:
-/// `<source>:<group>/<kind>:<namespace>/<name>`.
-pub fn tracking_id(source: &SourceName, key: &ObjectKey) -> String {
-    format!("{source}:{}/{}:{}/{}", key.kind.group, key.kind.kind, key.namespace, key.name)
 }
 
 /// Whether the source applied this very object. A copy that somebody made of it under another name carries

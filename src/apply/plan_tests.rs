@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::api::names::{RECORD_ANNOTATION, SOURCE_LABEL, TRACKING_ANNOTATION};
-use crate::apply::{Prune, SyncPlan, plan_sync, tracking_id};
+use crate::apply::{Claimants, Prune, SyncPlan, plan_sync, tracking_id};
 use crate::cluster::{Expect, FieldManager, Part};
 use crate::ids::{SourceName, Uid};
 use crate::object::{Kind, Object, ObjectKey};
@@ -42,7 +42,7 @@ fn plan_with(prune: Prune, desired: Vec<Object>, held: &[ObjectKey], live: Vec<O
     let desired: BTreeMap<_, _> = desired.into_iter().map(|object| (object.key(), object)).collect();
     let held: BTreeSet<_> = held.iter().cloned().collect();
     let live: Vec<_> = live.into_iter().map(Arc::new).collect();
-    plan_sync(&desired, &held, &prune, &live, &source())
+    plan_sync(&desired, &held, &prune, &live, &source(), &Claimants::default())
 }
 
 #[test]
@@ -98,16 +98,6 @@ fn a_copy_made_by_hand_is_not_pruned() {
     copy.set(&["metadata", "name"], "copy");
     let unlabelled = manifest(Kind::CONFIG_MAP, "c");
     assert_eq!(plan(vec![], &[], vec![copy, unlabelled]), SyncPlan::default());
-}
-
-#[test]
-fn an_object_of_another_source_is_refused_by_name() {
-    let mut live = applied(Kind::CONFIG_MAP, "a");
-    live.set(&["metadata", "labels", SOURCE_LABEL], "staging");
-    let plan = plan(vec![manifest(Kind::CONFIG_MAP, "a")], &[], vec![live]);
-    let [refusal] = plan.refused.as_slice() else { panic!("{plan:?}") };
-    assert_eq!(refusal.why, "ConfigMap n/a belongs to the source staging: remove it from one of the two");
-    assert!(plan.applies.is_empty());
 }
 
 #[test]

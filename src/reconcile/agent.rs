@@ -6,6 +6,7 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use crate::api::names;
+use crate::apply::tracked_by;
 use crate::cluster::{ClusterError, Part};
 use crate::ids::AgentKey;
 use crate::object::{Kind, Object, ObjectKey};
@@ -42,6 +43,12 @@ impl Core {
         let is_name_taken = is_name_taken(&world);
         let verdict = evaluate(&world, self.clock.now());
         let source = source.as_ref().map(|(source, _)| source);
+        if let Some(source) = source {
+            // What another source was to write down about it is not its business any more.
+            for other in self.sources.values().filter(|other| !Arc::ptr_eq(other, source)) {
+                let (Retraction::Done | Retraction::TooLate) = other.retract(agent);
+            }
+        }
         if verdict.decision.is_none() {
             // A decision that is no longer due is taken back before anything happens because it is not. If its push has
             // begun meanwhile, the engine must know before it answers.
@@ -62,8 +69,7 @@ impl Core {
     /// Whether an agent comes from a source that this Serin does not follow: then another one does, or nobody does any
     /// more. Rolling it out from here would change its spec behind its repository's back.
     fn is_foreign(&self, live: &Object) -> bool {
-        let label = live.label(names::SOURCE_LABEL);
-        label.is_some_and(|label| !self.sources.keys().any(|name| name.as_str() == label))
+        tracked_by(live).is_some() && self.owner_of(live).is_none()
     }
 
     /// Makes the agent what git says. `false`: it is not (held in git, refused, being deleted).
@@ -86,10 +92,7 @@ impl Core {
     ) -> Result<Origin, PassError> {
         let Some((source, loaded)) = source else {
             // Its source was not looked at yet, or has just dropped it: either way it is not for a person to decide.
-            let label = live
-                .label(names::SOURCE_LABEL)
-                .and_then(|label| self.sources.values().find(|source| source.options.name.as_str() == label));
-            return Ok(label.map_or(Origin::ByHand, |source| {
+            return Ok(self.owner_of(live).map_or(Origin::ByHand, |source| {
                 Origin::Git(GitView {
                     source: source.options.name.clone(),
                     synced: None,

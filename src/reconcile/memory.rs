@@ -67,7 +67,7 @@ impl Core {
         None
     }
 
-    /// Takes in how an agent stands after a pass. Gives back when its status branch is due.
+    /// Takes in how an agent stands after a pass. Gives back when which status branch is due.
     pub(super) fn remember(
         &self,
         agent: &AgentKey,
@@ -75,9 +75,13 @@ impl Core {
         config_commit: Option<&CommitSha>,
         live: &Object,
         verdict: &Verdict,
-    ) -> Option<(Key, Timestamp)> {
+    ) -> Vec<(Key, Timestamp)> {
         let mut agents = self.agents();
         let memory = agents.entry(agent.clone()).or_default();
+        let name = source.map(|source| &source.options.name);
+        // The status branch of a source that an agent was taken over from says nothing about it any more.
+        let left = memory.source.take().filter(|before| name.is_some_and(|name| name != before));
+        let mut due: Vec<_> = left.into_iter().map(|left| (Key::Status(left), self.clock.now())).collect();
         memory.waits_for_git = verdict.decision.is_some();
         memory.source = source.map(|source| source.options.name.clone());
         self.tell_transitions(agent, memory.report.as_ref(), verdict);
@@ -86,11 +90,14 @@ impl Core {
         let is_news = memory.status.as_ref() != Some(&status);
         memory.status = Some(status);
         drop(agents);
-        let source = source.filter(|_| is_news)?;
-        let (_, interval) = source.options.status.as_ref()?;
-        let last = self.published().get(&source.options.name).and_then(|published| published.at);
-        let due = last.and_then(|last| last.saturating_add(*interval).ok());
-        Some((Key::Status(source.options.name.clone()), due.unwrap_or_else(|| self.clock.now())))
+        if let Some(source) = source.filter(|_| is_news)
+            && let Some((_, interval)) = &source.options.status
+        {
+            let last = self.published().get(&source.options.name).and_then(|published| published.at);
+            let at = last.and_then(|last| last.saturating_add(*interval).ok());
+            due.push((Key::Status(source.options.name.clone()), at.unwrap_or_else(|| self.clock.now())));
+        }
+        due
     }
 
     /// The agent is gone.

@@ -11,6 +11,7 @@ pub mod daemon;
 mod memory;
 mod neighbours;
 mod observe;
+mod owners;
 mod publish;
 pub mod queue;
 pub mod serve;
@@ -21,7 +22,7 @@ mod sync;
 mod tests;
 mod wake;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -148,6 +149,10 @@ pub struct Core {
     cluster: Arc<dyn Cluster>,
     clock: Arc<dyn Clock>,
     sources: BTreeMap<SourceName, Arc<Source>>,
+    /// The names of the sources as the settings list them: the first that holds an object owns it.
+    order: Vec<SourceName>,
+    /// Objects of sources that are gone, as far as they were told of.
+    left_behind: Mutex<BTreeMap<String, BTreeSet<ObjectKey>>>,
     metrics: Metrics,
     agents: Mutex<BTreeMap<AgentKey, AgentMemory>>,
     credentials: Mutex<BTreeMap<ObjectKey, credentials::Known>>,
@@ -156,7 +161,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// A shell around a cluster and some sources.
+    /// A shell around a cluster and some sources. Of two sources that hold one object, the first has it.
     pub fn new(
         options: CoreOptions,
         cluster: Arc<dyn Cluster>,
@@ -164,12 +169,15 @@ impl Core {
         sources: Vec<Arc<Source>>,
         metrics: Metrics,
     ) -> Self {
+        let order = sources.iter().map(|source| source.options.name.clone()).collect();
         let sources = sources.into_iter().map(|source| (source.options.name.clone(), source)).collect();
         Self {
             options,
             cluster,
             clock,
             sources,
+            order,
+            left_behind: Mutex::default(),
             metrics,
             agents: Mutex::default(),
             credentials: Mutex::default(),
@@ -255,7 +263,10 @@ impl Core {
             Key::Fetch(name) | Key::Publish(name) => {
                 let Some(source) = self.sources.get(name) else { return Vec::new() };
                 let sync = source.awaits_sync().then(|| Key::Sync(name.clone()));
-                sync.into_iter().chain(source.decided_agents().into_iter().map(Key::Agent)).collect()
+                sync.into_iter()
+                    .chain(self.contested_syncs(name))
+                    .chain(source.decided_agents().into_iter().map(Key::Agent))
+                    .collect()
             }
             Key::Sync(_) | Key::Object(_) | Key::Agent(_) | Key::Status(_) => Vec::new(),
         }

@@ -252,6 +252,7 @@ fn source_options(source: &SourceSettings, settings: &Settings) -> SourceOptions
         },
         author: source.author.clone(),
         rules: rules(source),
+        adopt_from: source.adopt_from.clone(),
         poll_interval: signed(source.poll_interval),
         status: settings.status_branch.as_ref().map(|status| (status.name.clone(), signed(status.interval))),
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::apply::Refusal;
 use crate::git::{Author, Repository, RepositoryError, Snapshot};
 use crate::ids::{AgentKey, BlobId, BranchName, CommitSha, SourceName, TreePath};
 use crate::manifest::{Desired, LoadedFile, Rules, Schemas, assemble, is_manifest, load_file};
@@ -29,6 +30,8 @@ pub struct SourceOptions {
     pub author: Author,
     /// What may be applied.
     pub rules: Rules,
+    /// The sources whose objects it takes over once they hold them no more.
+    pub adopt_from: Vec<SourceName>,
     /// How often the remote is asked.
     pub poll_interval: SignedDuration,
     /// Where status goes, and at most how often; `None`: nowhere.
@@ -54,6 +57,10 @@ struct State {
     cache: BTreeMap<TreePath, (BlobId, Arc<LoadedFile>)>,
     outbox: BTreeMap<AgentKey, Posted>,
     refused: BTreeMap<ObjectKey, String>,
+    /// Objects that are gone from git and stay because of another source, with why.
+    kept: BTreeMap<ObjectKey, String>,
+    /// Whether what the last whole sync could do depends on other sources.
+    is_contested: bool,
     failed_fetches: u32,
     published: Option<(CommitSha, Timestamp)>,
 }
@@ -176,6 +183,37 @@ impl Source {
     /// A sync of all that `commit` says came to its end.
     pub(crate) fn sync_finished(&self, commit: &CommitSha) {
         self.state().synced = Some(commit.clone());
+    }
+
+    /// Whether its repository was asked at least once, whatever the answer.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.first_fetch.borrow().is_some()
+    }
+
+    /// Takes in what a sync of everything has found about other sources. Gives back what stays since now although it is
+    /// gone from git.
+    pub(crate) fn note_contested(&self, refused: &[Refusal], kept: &[Refusal]) -> Vec<Refusal> {
+        let mut state = self.state();
+        state.is_contested = !refused.is_empty() || !kept.is_empty();
+        let before = std::mem::take(&mut state.kept);
+        state.kept = kept.iter().map(|kept| (kept.key.clone(), kept.why.clone())).collect();
+        // What is not in git any more is not refused any more.
+        let loaded = state.loaded.clone();
+        state.refused.retain(|key, _| loaded.as_ref().is_some_and(|loaded| loaded.desired.objects.contains_key(key)));
+        kept.iter().filter(|kept| before.get(&kept.key) != Some(&kept.why)).cloned().collect()
+    }
+
+    /// Whether another source follows the same branch of the same repository.
+    pub(crate) fn is_sibling_of(&self, other: &Self) -> bool {
+        self.options.name != other.options.name
+            && self.options.branch.is_some()
+            && self.options.branch == other.options.branch
+            && self.repository.address() == other.repository.address()
+    }
+
+    /// Whether what it can do depends on other sources.
+    pub(crate) fn is_contested(&self) -> bool {
+        self.state().is_contested
     }
 
     /// Whether what is loaded is still to be synced: whoever has loaded it may have failed before anybody was told.

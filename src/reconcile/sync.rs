@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 
-use crate::api::names::SOURCE_LABEL;
 use crate::apply::{Prune, SyncPlan, additions, plan_sync};
 use crate::cluster::{Apply, ClusterError, Expect, MergePatch};
 use crate::ids::{AgentKey, CommitSha};
@@ -74,6 +73,8 @@ impl Core {
     pub(super) fn after_load(&self, source: &Source, loaded: &Loaded) -> Vec<Key> {
         let name = &source.options.name;
         let mut keys = vec![Key::Sync(name.clone())];
+        keys.extend(self.contested_syncs(name));
+        keys.extend(self.sibling_fetches(source, &loaded.commit));
         if source.has_decisions() {
             keys.push(Key::Publish(name.clone()));
         }
@@ -103,7 +104,12 @@ impl Core {
             Prune::Suspended { why: "a file cannot be read, so what is in it is not known".to_owned() }
         };
         let desired = loaded.desired.objects.iter().map(|(key, located)| (key, &located.object));
-        let plan = plan_sync(desired, &loaded.desired.held, &prune, &live, &source.options.name);
+        let plan = {
+            let views = self.views(source, Some(&loaded.commit));
+            plan_sync(desired, &loaded.desired.held, &prune, &live, &source.options.name, &views.claimants())
+        };
+        self.tell_owners(source, &plan);
+        self.tell_left_behind(source, &live);
         let next = self.perform(source, &loaded, plan).await?;
         source.sync_finished(&loaded.commit);
         Ok(next)
@@ -140,16 +146,19 @@ impl Core {
         let desired = loaded.desired.objects.get_key_value(key).map(|(key, located)| (key, &located.object));
         // What to prune is for the sync of the whole source to say.
         let prune = Prune::Suspended { why: "only this object is looked at".to_owned() };
-        Ok(plan_sync(desired, &loaded.desired.held, &prune, &live, &source.options.name))
+        let views = self.views(source, Some(&loaded.commit));
+        Ok(plan_sync(desired, &loaded.desired.held, &prune, &live, &source.options.name, &views.claimants()))
     }
 
     async fn perform(&self, source: &Source, loaded: &Loaded, plan: SyncPlan) -> Result<Next, PassError> {
         let name = &source.options.name;
         let mut next = Next::default();
         for refusal in &plan.refused {
-            source.note_refusal(&refusal.key, Some(refusal.why.clone()));
+            if source.note_refusal(&refusal.key, Some(refusal.why.clone())) {
+                event::ObjectNotOwned { source: name, object: &refusal.key, why: &refusal.why }.emit(&self.metrics);
+            }
         }
-        let mut is_complete = plan.refused.is_empty() && plan.terminating.is_empty();
+        let mut is_complete = plan.refused.is_empty() && plan.kept.is_empty() && plan.terminating.is_empty();
         let mut silent: BTreeMap<(Kind, String), PassError> = BTreeMap::new();
         for apply in &plan.applies {
             let key = apply.object.key();
@@ -257,25 +266,6 @@ impl Core {
                 Ok(false)
             }
         }
-    }
-
-    /// The source that an agent comes from, by what is loaded. Of several that hold it, the one that has applied it: a
-    /// copy elsewhere must not cut it off from its own repository.
-    pub(super) async fn source_of(&self, agent: &AgentKey) -> Result<Option<(Arc<Source>, Arc<Loaded>)>, PassError> {
-        let mut holders: Vec<(Arc<Source>, Arc<Loaded>)> = self
-            .sources
-            .values()
-            .filter_map(|source| Some((Arc::clone(source), source.loaded()?)))
-            .filter(|(_, loaded)| loaded.holds(agent))
-            .collect();
-        if holders.len() > 1 {
-            let live = self.list(&Kind::AGENT_RUNTIME, Some(&agent.namespace)).await?;
-            let live = live.iter().find(|live| live.name() == agent.name);
-            let label = live.and_then(|live| live.label(SOURCE_LABEL));
-            // The order of the others stays.
-            holders.sort_by_key(|(source, _)| label != Some(source.options.name.as_str()));
-        }
-        Ok(holders.into_iter().next())
     }
 }
 

@@ -67,6 +67,7 @@ impl Stage {
             branch: Some(branch.clone()),
             author: Author { name: "Serin".into(), email: "serin@example.com".into() },
             rules: Rules::default(),
+            adopt_from: Vec::new(),
             poll_interval: SignedDuration::from_secs(60),
             status: None,
         };

@@ -10,6 +10,7 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use jiff::SignedDuration;
 
+use crate::apply::tracked_by;
 use crate::clock::{Clock, SimulatedClock};
 use crate::cluster::simulated::{Fate, SimulatedCluster, Verb};
 use crate::cluster::{Cluster, ClusterError};
@@ -40,6 +41,11 @@ struct Bench {
 impl Bench {
     /// With two versions of a pack and an agent with the steps `steps` in git; nothing has run yet.
     fn new(steps: &str) -> Self {
+        Self::adopting(steps, &[])
+    }
+
+    /// The same, where the source `copies` adopts from others.
+    fn adopting(steps: &str, from: &[&str]) -> Self {
         let clock = Arc::new(SimulatedClock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()));
         let cluster = Arc::new(SimulatedCluster::new(Arc::clone(&clock) as Arc<dyn Clock>));
         let branch = BranchName::new("main");
@@ -52,6 +58,7 @@ impl Bench {
                 branch: Some(branch.clone()),
                 author: Author { name: "Serin".into(), email: "serin@example.com".into() },
                 rules: Rules::default(),
+                adopt_from: from.iter().filter(|from| **from != name).map(|from| SourceName::new(*from)).collect(),
                 poll_interval: SignedDuration::from_mins(5),
                 status: None,
             };
@@ -280,6 +287,84 @@ fn a_copy_in_another_source_does_not_cut_an_agent_off_from_its_own() {
     bench.run_for(60);
     let message = bench.live_agent().unwrap().text("/status/rollout/message").unwrap().to_owned();
     assert!(message.starts_with("rolled back: the candidate was withdrawn"), "{message}");
+}
+
+/// Moves the agent from the folder of one source into that of the other, in one commit.
+fn move_agent(bench: &Bench, text: &str) {
+    let files = [(AGENT, None), ("copies/agent.yaml", Some(text.as_bytes().to_vec()))];
+    let files = files.into_iter().map(|(path, text)| (TreePath::new(path), text)).collect();
+    bench.repository.person("A Person").commit(&bench.branch, files, "move the agent");
+}
+
+fn owner(bench: &Bench) -> String {
+    tracked_by(&bench.live_agent().unwrap()).unwrap().to_owned()
+}
+
+fn uids(bench: &Bench) -> Vec<Option<crate::ids::Uid>> {
+    let deployment = bench.cluster.live(&ObjectKey::new(Kind::DEPLOYMENT, "prod", "agent")).unwrap();
+    vec![bench.live_agent().unwrap().uid(), deployment.uid()]
+}
+
+#[test]
+fn an_agent_that_moves_to_an_adopting_source_is_never_gone_and_its_rollout_goes_on() {
+    let steps = "[{setWeight: 100}, {pause: {}}]";
+    let mut bench = Bench::adopting(steps, &["main"]);
+    bench.queue.wake(Key::Fetch(SourceName::new("copies")));
+    bench.run_for(20);
+    bench.write(AGENT, &agent("2.0.0", steps));
+    bench.fetch();
+    bench.run_for(60);
+    let before = (uids(&bench), bench.live_agent().unwrap().text("/status/rollout/message").unwrap().to_owned());
+    move_agent(&bench, &agent("2.0.0", steps));
+    // Only one of the two is told; the other follows the same branch.
+    bench.fetch();
+    bench.run_for(10);
+    assert_eq!(owner(&bench), "copies");
+    let after = (uids(&bench), bench.live_agent().unwrap().text("/status/rollout/message").unwrap().to_owned());
+    assert_eq!(after, before);
+    bench.write("copies/agent.yaml", &agent("2.0.0", "[{setWeight: 100}]"));
+    bench.fetch();
+    bench.run_for(120);
+    assert_eq!((bench.promotions(), bench.version().as_str()), (1, "2.0.0"));
+}
+
+#[test]
+fn an_agent_that_moves_without_a_word_in_the_settings_stays_with_its_owner() {
+    let mut bench = Bench::new("[{setWeight: 100}]");
+    bench.queue.wake(Key::Fetch(SourceName::new("copies")));
+    bench.run_for(20);
+    let before = uids(&bench);
+    move_agent(&bench, &agent("2.0.0", "[{setWeight: 100}]"));
+    bench.fetch();
+    bench.run_for(120);
+    assert_eq!((owner(&bench).as_str(), uids(&bench)), ("main", before));
+    let copies = bench.core.sources().find(|source| source.options.name.as_str() == "copies").unwrap();
+    let refused = copies.refused().into_values().collect::<Vec<_>>();
+    assert!(
+        refused[0].contains("AgentRuntime prod/agent belongs to the source main, which holds it no more"),
+        "{refused:?}"
+    );
+    // Gone there too, it is deleted.
+    let files = BTreeMap::from([(TreePath::new("copies/agent.yaml"), None)]);
+    bench.repository.person("A Person").commit(&bench.branch, files, "remove the agent");
+    bench.fetch();
+    bench.run_for(60);
+    assert!(bench.live_agent().is_none());
+}
+
+#[test]
+fn of_two_sources_that_begin_together_the_first_of_the_settings_has_what_both_hold() {
+    for order in [["main", "copies"], ["copies", "main"]] {
+        let mut bench = Bench::new("[{setWeight: 100}]");
+        bench.write("copies/agent.yaml", &agent("", "[{setWeight: 100}]"));
+        bench.queue = WorkQueue::default();
+        for name in order {
+            // Each whole before the other begins.
+            bench.queue.wake(Key::Fetch(SourceName::new(name)));
+            bench.run_for(60);
+        }
+        assert_eq!(owner(&bench), "main", "{order:?}");
+    }
 }
 
 #[test]

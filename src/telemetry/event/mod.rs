@@ -24,4 +24,7 @@ pub use rollout::{
     RolloutIdle, RolloutPromoted, RolloutStarted, RolloutWaiting, StepCompleted, StepEntered, WeightDelivered,
     WorkloadRefused,
 };
-pub use source::{ApplyRefused, ManifestProblems, ManifestsRead, ObjectApplied, SourceFetchFailed, SourceFetched};
+pub use source::{
+    ApplyRefused, ManifestProblems, ManifestsRead, ObjectApplied, ObjectNotOwned, ObjectsLeftBehind, PruneWithheld,
+    SourceFetchFailed, SourceFetched,
+};

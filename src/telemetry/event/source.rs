@@ -1,5 +1,6 @@
 //! From the repository to the cluster: fetches, manifests, writes.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -156,5 +157,63 @@ impl ApplyRefused<'_> {
             | ClusterError::Invalid { .. }
             | ClusterError::Forbidden { .. } => error!(%source, %object, %error, "could not be {}", verb.past()),
         }
+    }
+}
+
+/// An object of git is not applied, because it belongs to another source. Once, until it changes.
+pub struct ObjectNotOwned<'a> {
+    /// The source that holds it.
+    pub source: &'a SourceName,
+    /// The object.
+    pub object: &'a ObjectKey,
+    /// Whose it is, and what to do.
+    pub why: &'a str,
+}
+
+impl ObjectNotOwned<'_> {
+    /// Logs it.
+    pub fn emit(self, _: &Metrics) {
+        let Self { source, object, why } = self;
+        warn!(%source, %object, why, "another source has this object; everything else is applied");
+    }
+}
+
+/// An object is gone from git and is not deleted, because of another source. Once, until it changes.
+pub struct PruneWithheld<'a> {
+    /// The source that it belongs to.
+    pub source: &'a SourceName,
+    /// The object.
+    pub object: &'a ObjectKey,
+    /// Why it stays.
+    pub why: &'a str,
+}
+
+impl PruneWithheld<'_> {
+    /// Logs it.
+    pub fn emit(self, _: &Metrics) {
+        let Self { source, object, why } = self;
+        info!(%source, %object, why, "the object is gone from git and stays in the cluster");
+    }
+}
+
+/// How many names a line of the log holds.
+const MOST_NAMES: usize = 10;
+
+/// Objects of a source that is not in the settings stay. Once, until there are others.
+pub struct ObjectsLeftBehind<'a> {
+    /// The source that is gone.
+    pub source: &'a str,
+    /// Its objects.
+    pub objects: &'a BTreeSet<ObjectKey>,
+}
+
+impl ObjectsLeftBehind<'_> {
+    /// Logs it.
+    pub fn emit(self, _: &Metrics) {
+        let Self { source, objects } = self;
+        let count = objects.len();
+        let names: Vec<String> = objects.iter().take(MOST_NAMES).map(ToString::to_string).collect();
+        let (names, more) = (names.join(", "), if count > MOST_NAMES { ", ..." } else { "" });
+        info!(source, count, "the source is not in the settings, and its objects stay as they are: {names}{more}");
     }
 }

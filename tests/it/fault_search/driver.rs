@@ -517,6 +517,7 @@ fn core(
         branch: Some(branch.clone()),
         author: Author { name: "Serin".into(), email: "serin@example.com".into() },
         rules: Rules::default(),
+        adopt_from: Vec::new(),
         poll_interval: SignedDuration::from_mins(5),
         status: Some((BranchName::new("serin/status/sim"), SignedDuration::from_mins(1))),
     };

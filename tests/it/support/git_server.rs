@@ -37,7 +37,7 @@ pub(crate) struct GitServer {
 }
 
 enum Serving {
-    Daemon(#[expect(dead_code, reason = "held for its drop, which ends the program")] Running),
+    Daemon(Running),
     Http(Option<tokio::runtime::Runtime>),
 }
 
@@ -120,6 +120,20 @@ impl GitServer {
         }
     }
 
+    /// Sends `git daemon` a signal: stopped by `STOP`, it takes connections and does not answer them until `CONT`.
+    pub(crate) fn signal(&self, signal: &str) {
+        match self.serving.lock().expect("never poisoned").as_ref() {
+            Some(Serving::Daemon(daemon)) => daemon.signal(signal),
+            Some(Serving::Http(_)) | None => panic!("there is no program to signal"),
+        }
+    }
+
+    /// How often `git daemon` was asked for what there is to fetch.
+    pub(crate) fn fetch_requests(&self) -> usize {
+        let log = std::fs::read_to_string(self.root.join("git-daemon.log")).expect("a log");
+        log.lines().filter(|line| line.contains("Request upload-pack")).count()
+    }
+
     /// Serves again, on the same port.
     pub(crate) fn resume(&self) {
         let serving = match self.protocol {
@@ -137,6 +151,7 @@ impl GitServer {
             "--reuseaddr".into(),
             "--export-all".into(),
             "--enable=receive-pack".into(),
+            "--verbose".into(),
             "--listen=127.0.0.1".into(),
             format!("--port={}", self.port),
             format!("--base-path={}", self.root.display()),

@@ -113,13 +113,32 @@ impl Site {
 
     /// Starts the daemon and waits until it is ready.
     pub(crate) async fn start(&self) {
-        let arguments: Vec<String> = [
+        let source = [
+            format!("--repo={}", self.repo()),
+            format!("--watch-namespace={}", self.namespace),
+            format!("--default-namespace={}", self.namespace),
+        ];
+        self.start_on(&source).await;
+    }
+
+    /// Starts the daemon on a settings file with these contents and waits until it is ready. What it says about sources
+    /// and namespaces is for the file to say.
+    pub(crate) async fn start_with_settings(&self, settings: &str) {
+        let file = self.folder.join("serin.yaml");
+        std::fs::write(&file, settings).expect("a settings file");
+        self.start_on(&[format!("--config={}", file.display())]).await;
+    }
+
+    /// The address of the repository.
+    pub(crate) fn repo(&self) -> String {
+        self.server.url(REPOSITORY)
+    }
+
+    async fn start_on(&self, source: &[String]) {
+        let arguments = [
             "run",
-            &format!("--repo={}", self.server.url(REPOSITORY)),
             &format!("--cluster-name={}", self.namespace),
             &format!("--kubeconfig={}", self.plane.kubeconfig(User::Serin).display()),
-            &format!("--watch-namespace={}", self.namespace),
-            &format!("--default-namespace={}", self.namespace),
             &format!("--mirror-dir={}", self.folder.join("mirror").display()),
             &format!("--listen=127.0.0.1:{}", self.port),
             "--poll-interval=5m",
@@ -127,9 +146,8 @@ impl Site {
             "--log-format=text",
             "--log-level=info,serin=debug",
         ]
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
+        .map(str::to_owned);
+        let arguments = [&arguments[..], source].concat();
         let running = Running::start(Path::new(env!("CARGO_BIN_EXE_serin")), &arguments, self.log_file());
         *self.process() = Some(running);
         self.until("the daemon is ready", || async {
