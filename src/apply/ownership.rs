@@ -105,15 +105,12 @@ impl<'a> Claimants<'a> {
         Owner::Source(tracked)
     }
 
-    /// Why `source`, which holds the object, must not apply it; `None`: it may.
+    /// Whose the object is instead of `source`'s, which holds it too, and what to do; `None`: it is that one's, or it is
+    /// not decided yet.
     pub fn refusal(&self, key: &ObjectKey, tracked: Option<&'a str>, source: &SourceName) -> Option<String> {
         let owner = match self.owner(key, tracked) {
-            Owner::Nobody => return None,
-            Owner::Source(owner) if owner == source.as_str() => return None,
-            Owner::Source(owner) => owner,
-            Owner::Undecided(first) => {
-                return Some(format!("{key} may be in the source {first}, which comes first and was not asked yet"));
-            }
+            Owner::Source(owner) if owner != source.as_str() => owner,
+            Owner::Source(_) | Owner::Nobody | Owner::Undecided(_) => return None,
         };
         let Some(tracked) = tracked else {
             return Some(format!(

@@ -148,7 +148,6 @@ fn a_refusal_names_the_owner_and_what_to_do() {
     insta::assert_snapshot!(
         [
             sentence(&[holding("b"), holding("a")], None),
-            sentence(&[unread("b").not_asked(), holding("a")], None),
             sentence(&[holding("a"), holding("b")], Some("b")),
             sentence(&[holding("a"), voice("b")], Some("b")),
             sentence(&[holding("a")], Some("b")),
@@ -159,7 +158,6 @@ fn a_refusal_names_the_owner_and_what_to_do() {
         .join("\n"),
         @"
     AgentRuntime n/a is in the source b too, which comes first in the settings: remove it from one of the two
-    AgentRuntime n/a may be in the source b, which comes first and was not asked yet
     AgentRuntime n/a belongs to the source b: remove it from one of the two
     AgentRuntime n/a belongs to the source b, which holds it no more: with `adoptFrom: [b]`, a takes it over; removed here too, it is deleted
     AgentRuntime n/a belongs to the source b, which is not in the settings: with `adoptFrom: [b]`, a takes it over
@@ -235,6 +233,12 @@ fn a_source_that_is_removed_leaves_its_objects_and_one_that_adopts_marks_them_an
     let left = claimants(&voices).left_behind(&[Arc::new(applied_by("b")), Arc::new(applied_by("a"))]);
     assert_eq!(left, BTreeMap::from([("b".to_owned(), [key()].into())]));
     assert!(claimants(&[holding("a")]).left_behind(&[Arc::new(applied_by("b"))]).is_empty());
+}
+
+#[test]
+fn what_may_belong_to_a_source_that_comes_first_is_neither_applied_nor_refused() {
+    let plan = plan("a", Some(Object::bare(&key())), &[unread("b").not_asked(), holding("a")], None);
+    assert_eq!(plan, SyncPlan { undecided: vec![key()], ..SyncPlan::default() });
 }
 
 #[test]

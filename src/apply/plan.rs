@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::api::names::{RECORD_ANNOTATION, SOURCE_LABEL, TRACKING_ANNOTATION};
 use crate::apply::difference::{Difference, difference};
-use crate::apply::ownership::{Claimants, tracked_by, tracking_id};
+use crate::apply::ownership::{Claimants, Owner, tracked_by, tracking_id};
 use crate::cluster::{Apply, Expect, FieldManager, Part};
 use crate::ids::{SourceName, Uid};
 use crate::object::{Kind, Object, ObjectKey};
@@ -46,6 +46,8 @@ pub struct SyncPlan {
     pub deletes: Vec<(ObjectKey, Uid)>,
     /// What git says and this sync does not do, because it belongs to another source.
     pub refused: Vec<Refusal>,
+    /// What is not there yet and may belong to a source that comes first and was not asked yet.
+    pub undecided: Vec<ObjectKey>,
     /// What is gone from git and is not deleted, because another source holds it or may hold it.
     pub kept: Vec<Refusal>,
     /// What would be deleted if pruning were not suspended.
@@ -81,7 +83,12 @@ pub fn plan_sync<'a>(
             plan.terminating.push(key.clone());
             continue;
         }
-        if let Some(why) = claimants.refusal(key, live.and_then(tracked_by), source) {
+        let tracked = live.and_then(tracked_by);
+        if let Owner::Undecided(_) = claimants.owner(key, tracked) {
+            plan.undecided.push(key.clone());
+            continue;
+        }
+        if let Some(why) = claimants.refusal(key, tracked, source) {
             plan.refused.push(Refusal { key: key.clone(), why });
             continue;
         }

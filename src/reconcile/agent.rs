@@ -76,7 +76,10 @@ impl Core {
     async fn sync_agent(&self, source: &Source, loaded: &Loaded, agent: &AgentKey) -> Result<bool, PassError> {
         let key = ObjectKey::agent(agent);
         let plan = self.plan_one(source, loaded, &key).await?;
-        let mut is_synced = loaded.manifest(agent).is_some() && plan.refused.is_empty() && plan.terminating.is_empty();
+        let mut is_synced = loaded.manifest(agent).is_some()
+            && plan.refused.is_empty()
+            && plan.undecided.is_empty()
+            && plan.terminating.is_empty();
         for apply in &plan.applies {
             is_synced &= self.apply_manifest(source, loaded, apply).await?;
         }

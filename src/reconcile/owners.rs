@@ -98,7 +98,7 @@ impl Core {
     /// Says what a sync of everything leaves to other sources, each thing once.
     pub(super) fn tell_owners(&self, source: &Source, plan: &SyncPlan) {
         let name = &source.options.name;
-        for kept in source.note_contested(&plan.refused, &plan.kept) {
+        for kept in source.note_contested(plan) {
             event::PruneWithheld { source: name, object: &kept.key, why: &kept.why }.emit(&self.metrics);
         }
         self.metrics.sync.set_objects(name, "not_owned", plan.refused.len());

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::apply::Refusal;
+use crate::apply::{Refusal, SyncPlan};
 use crate::git::{Author, Repository, RepositoryError, Snapshot};
 use crate::ids::{AgentKey, BlobId, BranchName, CommitSha, SourceName, TreePath};
 use crate::manifest::{Desired, LoadedFile, Rules, Schemas, assemble, is_manifest, load_file};
@@ -192,9 +192,10 @@ impl Source {
 
     /// Takes in what a sync of everything has found about other sources. Gives back what stays since now although it is
     /// gone from git.
-    pub(crate) fn note_contested(&self, refused: &[Refusal], kept: &[Refusal]) -> Vec<Refusal> {
+    pub(crate) fn note_contested(&self, plan: &SyncPlan) -> Vec<Refusal> {
+        let SyncPlan { refused, undecided, kept, .. } = plan;
         let mut state = self.state();
-        state.is_contested = !refused.is_empty() || !kept.is_empty();
+        state.is_contested = !refused.is_empty() || !undecided.is_empty() || !kept.is_empty();
         let before = std::mem::take(&mut state.kept);
         state.kept = kept.iter().map(|kept| (kept.key.clone(), kept.why.clone())).collect();
         // What is not in git any more is not refused any more.

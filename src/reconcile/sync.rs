@@ -158,7 +158,8 @@ impl Core {
                 event::ObjectNotOwned { source: name, object: &refusal.key, why: &refusal.why }.emit(&self.metrics);
             }
         }
-        let mut is_complete = plan.refused.is_empty() && plan.kept.is_empty() && plan.terminating.is_empty();
+        let is_ours = plan.refused.is_empty() && plan.undecided.is_empty() && plan.kept.is_empty();
+        let mut is_complete = is_ours && plan.terminating.is_empty();
         let mut silent: BTreeMap<(Kind, String), PassError> = BTreeMap::new();
         for apply in &plan.applies {
             let key = apply.object.key();

@@ -213,6 +213,12 @@ impl<'a> Resolver<'a> {
         );
         check_sources(self, &sources, status_branch.as_ref());
         let listen = self.parse("listen", given("listen", listen, file.listen), parse_listen);
+        if listen == Some(None) {
+            let hooked = sources.iter().filter(|source| source.value.webhook.is_some());
+            let unheard =
+                hooked.map(|source| format!("the webhook of source {} is not listened for", source.value.name));
+            self.warnings.extend(unheard);
+        }
         Settings {
             cluster_name,
             cluster,

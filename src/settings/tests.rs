@@ -152,7 +152,8 @@ fn every_flag_reaches_its_setting() {
     let unset: Vec<_> =
         render_config(&loaded).lines().filter(|line| line.ends_with("# default")).map(str::to_owned).collect();
     assert_eq!(unset, ["simulate: false # default", "- name: default # default", "  enabled: true # default"]);
-    assert_eq!(loaded.warnings.len(), 1, "{:?}", loaded.warnings);
+    assert_eq!(loaded.warnings.len(), 2, "{:?}", loaded.warnings);
+    assert_eq!(loaded.warnings[1], "the webhook of source default is not listened for");
     assert!(loaded.warnings[0].contains("cannot be written to"));
 }
 

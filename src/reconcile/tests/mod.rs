@@ -344,8 +344,9 @@ fn an_agent_that_moves_without_a_word_in_the_settings_stays_with_its_owner() {
         refused[0].contains("AgentRuntime prod/agent belongs to the source main, which holds it no more"),
         "{refused:?}"
     );
-    // Gone there too, it is deleted.
-    let files = BTreeMap::from([(TreePath::new("copies/agent.yaml"), None)]);
+    // Gone there too, it is deleted. The folder itself stays, or nothing would be known of it.
+    let rest = Some(pack("prod", "9.0.0").into_bytes());
+    let files = BTreeMap::from([(TreePath::new("copies/agent.yaml"), None), (TreePath::new("copies/pack.yaml"), rest)]);
     bench.repository.person("A Person").commit(&bench.branch, files, "remove the agent");
     bench.fetch();
     bench.run_for(60);
