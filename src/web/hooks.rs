@@ -107,14 +107,16 @@ impl Hooks {
     async fn receive(&self, name: &str, request: Request) -> HookResult {
         let found = self.sources.get_key_value(&SourceName::new(name));
         let result = self.check(found, request).await.unwrap_or_else(|result| result);
-        let name = found.map(|(name, _)| name);
-        if let Some((_, source)) = found {
-            let is_refused = result == HookResult::Refused;
-            let was_refusing = source.is_refusing.swap(is_refused, Ordering::Relaxed);
-            event::HookReceived { source: name, result, is_news: is_refused && !was_refusing }.emit(&self.metrics);
-        } else {
-            event::HookReceived { source: None, result, is_news: false }.emit(&self.metrics);
-        }
+        let is_news = found.is_some_and(|(_, source)| match result {
+            HookResult::Refused => !source.is_refusing.swap(true, Ordering::Relaxed),
+            HookResult::Accepted | HookResult::Known | HookResult::NotFollowed | HookResult::Ping => {
+                source.is_refusing.store(false, Ordering::Relaxed);
+                false
+            }
+            // Strangers can bring these about.
+            HookResult::TooLarge | HookResult::TooSlow | HookResult::Busy => false,
+        });
+        event::HookReceived { source: found.map(|(name, _)| name), result, is_news }.emit(&self.metrics);
         result
     }
 

@@ -25,21 +25,17 @@ impl Two {
     /// The settings, with the sources in this order; `extra` is more about the source `b`.
     fn settings(&self, order: &[&str], extra: &str) -> String {
         let (a, b) = (&self.a, &self.b);
-        let mut text = format!("kubernetes: {{namespaces: [{}, {}]}}\nsources:\n", a.namespace, b.namespace);
-        for name in order {
-            text += &match *name {
-                "a" => {
-                    format!("- {{name: a, repo: '{}', path: clusters/a, namespaces: [{}]}}\n", a.repo(), a.namespace)
-                }
-                other => format!(
-                    "- {{name: {other}, repo: '{}', path: b, kinds: [ConfigMap], namespaces: [{}, {}]{extra}}}\n",
-                    b.repo(),
-                    a.namespace,
-                    b.namespace
-                ),
-            };
-        }
-        text
+        let mut lines = vec![format!("kubernetes: {{namespaces: [{}, {}]}}\nsources:\n", a.namespace, b.namespace)];
+        lines.extend(order.iter().map(|name| match *name {
+            "a" => format!("- {{name: a, repo: '{}', path: clusters/a, namespaces: [{}]}}\n", a.repo(), a.namespace),
+            other => format!(
+                "- {{name: {other}, repo: '{}', path: b, kinds: [ConfigMap], namespaces: [{}, {}]{extra}}}\n",
+                b.repo(),
+                a.namespace,
+                b.namespace
+            ),
+        }));
+        lines.concat()
     }
 
     /// The value in a ConfigMap, the source that it belongs to, and its uid.

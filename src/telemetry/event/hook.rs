@@ -31,10 +31,10 @@ impl HookReceived<'_> {
             HookResult::Refused if is_news => {
                 warn!(%source, "a delivery is not signed with the secret of this source; more of them are only counted");
             }
-            HookResult::TooLarge => warn!(%source, "a delivery is too long; the next poll makes up for it"),
             HookResult::Known
             | HookResult::NotFollowed
             | HookResult::Refused
+            | HookResult::TooLarge
             | HookResult::TooSlow
             | HookResult::Busy => debug!(%source, result = result.as_str(), "a delivery came"),
         }
