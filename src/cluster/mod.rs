@@ -132,6 +132,10 @@ pub trait Cluster: Send + Sync + 'static {
     /// Applies fields and returns the object as the server now has it.
     async fn apply(&self, write: &Apply) -> Result<Arc<Object>, ClusterError>;
 
+    /// What the object would be after [`Self::apply`], with the server's defaults, or why the server would refuse it: a
+    /// server-side dry run, which changes nothing.
+    async fn preview(&self, write: &Apply) -> Result<Arc<Object>, ClusterError>;
+
     /// Patches an object and returns it as the server now has it.
     async fn patch(&self, write: &MergePatch) -> Result<Arc<Object>, ClusterError>;
 

@@ -54,6 +54,8 @@ cases![
     a_field_of_two_managers_stays_until_both_let_go,
     an_item_of_a_list_is_removed_by_its_key,
     an_apply_that_changes_nothing_leaves_the_version,
+    a_preview_shows_what_an_apply_would_do_and_changes_nothing,
+    a_preview_is_refused_as_the_apply_would_be,
     an_apply_that_expects_nothing_never_takes_over,
     an_apply_that_expects_a_uid_meets_no_other_object,
     the_status_and_the_rest_are_written_separately,
@@ -159,6 +161,51 @@ async fn an_apply_that_changes_nothing_leaves_the_version(fixture: &dyn Fixture)
             assert_eq!(version(&again), version(&first), "{first:?}");
         }
     }
+}
+
+async fn a_preview_shows_what_an_apply_would_do_and_changes_nothing(fixture: &dyn Fixture) {
+    let write = |object: Object, expect: Expect| Apply {
+        object,
+        manager: FieldManager::Sync,
+        expect,
+        part: Part::Main,
+    };
+    let wanted = write(deployment(fixture, "a", 2, "one"), Expect::Absent);
+    let foreseen = fixture.cluster().preview(&wanted).await.unwrap();
+    // With the server's defaults.
+    assert_eq!(foreseen.text("/spec/strategy/type"), Some("RollingUpdate"));
+    assert_eq!(fixture.cluster().list(&Kind::DEPLOYMENT, Some(fixture.namespace())).await.unwrap(), []);
+    let first = create(fixture, wanted.object).await;
+    assert_eq!(foreseen.at("/spec"), first.at("/spec"));
+
+    let first_map = create(fixture, config(fixture, "b", json!({"x": "1", "y": "2"}))).await;
+    let change = write(config(fixture, "b", json!({"y": "3", "z": "4"})), Expect::Uid(first_map.uid().unwrap()));
+    let foreseen = fixture.cluster().preview(&change).await.unwrap();
+    assert_eq!(foreseen.at("/data"), Some(&json!({"y": "3", "z": "4"})));
+    assert_eq!(foreseen.uid(), first_map.uid());
+    // An apply of what is there returns what is stored: it has not changed.
+    let still = apply(fixture, FieldManager::Sync, &first_map, config(fixture, "b", json!({"x": "1", "y": "2"}))).await;
+    assert_eq!(still.unwrap().resource_version(), first_map.resource_version());
+}
+
+async fn a_preview_is_refused_as_the_apply_would_be(fixture: &dyn Fixture) {
+    let first = create(fixture, config(fixture, "a", json!({"x": "1"}))).await;
+    let preview = async |object: Object, expect: Expect| {
+        let write = Apply { object, manager: FieldManager::Sync, expect, part: Part::Main };
+        fixture.cluster().preview(&write).await
+    };
+    fixture.edit("a-person", &first.key(), json!({"data": {"x": "2"}})).await;
+    let taken = preview(config(fixture, "a", json!({"x": "3"})), Expect::Absent).await;
+    assert!(matches!(taken, Err(ClusterError::Exists { .. })), "{taken:?}");
+    let taken = preview(config(fixture, "a", json!({"another": "3"})), Expect::Absent).await;
+    assert!(matches!(taken, Err(ClusterError::Exists { .. })), "{taken:?}");
+    let other = preview(config(fixture, "a", json!({"x": "3"})), Expect::Uid(Uid::new("another"))).await;
+    assert!(matches!(other, Err(ClusterError::Conflict { .. })), "{other:?}");
+    let gone = preview(config(fixture, "b", json!({"x": "3"})), Expect::Uid(Uid::new("another"))).await;
+    assert!(matches!(gone, Err(ClusterError::Conflict { .. })), "{gone:?}");
+    let unserved = Object::bare(&ObjectKey::new(fixture.unserved(), fixture.namespace(), "a"));
+    let refused = preview(unserved, Expect::Absent).await;
+    assert!(matches!(refused, Err(ClusterError::NotServed { .. })), "{refused:?}");
 }
 
 async fn an_apply_that_expects_nothing_never_takes_over(fixture: &dyn Fixture) {

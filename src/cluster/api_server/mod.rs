@@ -36,7 +36,7 @@ use crate::ids::Uid;
 use crate::object::{Kind, Object, ObjectKey};
 use discovery::{Discovery, Resource};
 use events::Events;
-use request::{Http, Operation, Target};
+use request::{Http, Operation, Run, Target};
 use shelf::Shelf;
 
 /// Changes that a slow reader of [`Cluster::changes`] may lag behind before it gets all keys instead.
@@ -163,12 +163,7 @@ impl ApiServer {
         if !watch_says_absent && self.read(key).await?.is_some() {
             return Err(exists());
         }
-        let operation =
-            Operation::Apply { manager: write.manager, force: false, part: write.part, body: write.object.fields() };
-        let answer = self.write(key, &operation).await.map_err(|error| match error {
-            ClusterError::Conflict { .. } => exists(),
-            error => error,
-        })?;
+        let answer = self.try_create(key, write, Run::Real).await?;
         if answer.created || write.part == Part::Status {
             return Ok(answer);
         }
@@ -178,11 +173,42 @@ impl ApiServer {
         Err(exists())
     }
 
+    /// Applies without force, so that fields of others are refused: then somebody has made the object already.
+    async fn try_create(&self, key: &ObjectKey, write: &Apply, run: Run) -> Result<request::Answer, ClusterError> {
+        let Apply { object, manager, part, expect: _ } = write;
+        let operation =
+            Operation::Apply { manager: *manager, force: false, part: *part, body: object.fields(), run };
+        self.write(key, &operation).await.map_err(|error| match error {
+            ClusterError::Conflict { .. } => ClusterError::Exists { key: key.clone() },
+            error => error,
+        })
+    }
+
+    /// Applies to the object with this uid. The server refuses one that is not the live object's, either as a conflict
+    /// or, where there is another object of that name, as a change of a field that cannot change.
+    async fn update(
+        &self,
+        key: &ObjectKey,
+        write: &Apply,
+        uid: &Uid,
+        run: Run,
+    ) -> Result<request::Answer, ClusterError> {
+        let mut object = write.object.clone();
+        object.set(&["metadata", "uid"], uid.as_str());
+        let operation =
+            Operation::Apply { manager: write.manager, force: true, part: write.part, body: object.fields(), run };
+        self.write(key, &operation).await.map_err(|error| match error {
+            ClusterError::Invalid { key, why } if why.contains("metadata.uid: ") => ClusterError::Conflict { key, why },
+            error => error,
+        })
+    }
+
     /// Gives up all fields of `manager`; those that nobody else wants go.
     async fn withdraw(&self, key: &ObjectKey, manager: FieldManager, live: &Value) {
         let mut nothing = Object::bare(key);
         nothing.set(&["metadata", "uid"], live["metadata"]["uid"].clone());
-        let operation = Operation::Apply { manager, force: false, part: Part::Main, body: nothing.fields() };
+        let operation =
+            Operation::Apply { manager, force: false, part: Part::Main, body: nothing.fields(), run: Run::Real };
         if let Err(error) = self.write(key, &operation).await {
             tracing::warn!(object = %key, %error, "fields applied to an object that appeared meanwhile remain there");
         }
@@ -234,22 +260,21 @@ impl Cluster for ApiServer {
         let key = write.object.key();
         let answer = match &write.expect {
             Expect::Absent => self.create(&key, write).await?,
-            Expect::Uid(uid) => {
-                // The server refuses a uid that is not the live object's, either as a conflict or, where there is
-                // another object of that name, as a change of a field that cannot change.
-                let mut object = write.object.clone();
-                object.set(&["metadata", "uid"], uid.as_str());
-                let operation =
-                    Operation::Apply { manager: write.manager, force: true, part: write.part, body: object.fields() };
-                self.write(&key, &operation).await.map_err(|error| match error {
-                    ClusterError::Invalid { key, why } if why.contains("metadata.uid: ") => {
-                        ClusterError::Conflict { key, why }
-                    }
-                    error => error,
-                })?
-            }
+            Expect::Uid(uid) => self.update(&key, write, uid, Run::Real).await?,
         };
         self.keep(&key.kind, answer.body)
+    }
+
+    async fn preview(&self, write: &Apply) -> Result<Arc<Object>, ClusterError> {
+        let key = write.object.key();
+        let answer = match &write.expect {
+            Expect::Absent => match self.try_create(&key, write, Run::Dry).await? {
+                answer if answer.created || write.part == Part::Status => answer,
+                _ => return Err(ClusterError::Exists { key }),
+            },
+            Expect::Uid(uid) => self.update(&key, write, uid, Run::Dry).await?,
+        };
+        object_in(&key.kind, answer.body).map(Arc::new)
     }
 
     async fn patch(&self, write: &MergePatch) -> Result<Arc<Object>, ClusterError> {

@@ -58,13 +58,22 @@ impl<'a> Target<'a> {
     }
 }
 
+/// Whether a write is for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Run {
+    /// It is.
+    Real,
+    /// The server does all but store it.
+    Dry,
+}
+
 /// What to do.
 #[derive(Debug)]
 pub(super) enum Operation<'a> {
     Get,
     List(ListParams),
     Create { body: &'a Value },
-    Apply { manager: FieldManager, force: bool, part: Part, body: &'a Map<String, Value> },
+    Apply { manager: FieldManager, force: bool, part: Part, body: &'a Map<String, Value>, run: Run },
     Merge { patch: &'a Value, part: Part },
     Delete { uid: &'a Uid },
 }
@@ -159,9 +168,10 @@ impl Http {
                 let params = PostParams { field_manager: Some("serin".into()), ..PostParams::default() };
                 request.create(&params, body.to_string().into_bytes())
             }
-            Operation::Apply { manager, force, part, body } => {
+            Operation::Apply { manager, force, part, body, run } => {
                 let mut params = PatchParams::apply(manager.as_str());
                 params.force = *force;
+                params.dry_run = *run == Run::Dry;
                 let patch = Patch::Apply(body);
                 match part {
                     Part::Main => request.patch(name, &params, &patch),

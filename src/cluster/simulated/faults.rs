@@ -25,6 +25,8 @@ pub enum Verb {
     Serves,
     /// Server-side apply.
     Apply(FieldManager, PartOf),
+    /// Server-side apply that is not stored.
+    Preview,
     /// Merge patch.
     Patch,
     /// Change by somebody who is not Serin: a person, or a controller.

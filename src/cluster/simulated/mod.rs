@@ -373,6 +373,14 @@ impl Cluster for SimulatedCluster {
         self.call(verb, &write.object.key(), |state, now| state.apply(write, verb, now))
     }
 
+    async fn preview(&self, write: &Apply) -> Result<Arc<Object>, ClusterError> {
+        self.call(Verb::Preview, &write.object.key(), |state, now| {
+            let (object, _) = state.merge(write, now)?;
+            state.admit(&object)?;
+            Ok(Arc::new(object))
+        })
+    }
+
     async fn patch(&self, write: &MergePatch) -> Result<Arc<Object>, ClusterError> {
         self.call(Verb::Patch, &write.key, |state, now| state.patch(write, now))
     }
@@ -428,6 +436,15 @@ impl State {
 
     fn apply(&mut self, write: &Apply, verb: Verb, now: Timestamp) -> Result<Arc<Object>, ClusterError> {
         let key = write.object.key();
+        let (object, books) = self.merge(write, now)?;
+        let (object, effect) = self.commit(&key, object, books, Writer::Serin, now)?;
+        self.write_down(now, write.manager.as_str(), verb, &key, effect);
+        Ok(object)
+    }
+
+    /// What an apply makes of an object, before admission.
+    fn merge(&self, write: &Apply, now: Timestamp) -> Result<(Object, Vec<apply::Manager>), ClusterError> {
+        let key = write.object.key();
         self.check_served(&key.kind)?;
         let live = self.objects.get(&key).cloned();
         match (&write.expect, &live) {
@@ -461,9 +478,7 @@ impl State {
         if write.part == Part::Main {
             defaults::fill_in(&mut object, &key.kind);
         }
-        let (object, effect) = self.commit(&key, object, books, Writer::Serin, now)?;
-        self.write_down(now, manager, verb, &key, effect);
-        Ok(object)
+        Ok((object, books))
     }
 
     fn patch(&mut self, write: &MergePatch, now: Timestamp) -> Result<Arc<Object>, ClusterError> {

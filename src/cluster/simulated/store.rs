@@ -95,6 +95,12 @@ impl State {
         }
     }
 
+    /// Asks admission.
+    pub(super) fn admit(&self, object: &Object) -> Result<(), ClusterError> {
+        let Some(admission) = &self.admission else { return Ok(()) };
+        admission(object).map_err(|why| ClusterError::Invalid { key: object.key(), why })
+    }
+
     /// Stores a new state of an object, unless nothing changed, and returns it as it is now.
     pub(super) fn commit(
         &mut self,
@@ -111,9 +117,7 @@ impl State {
         if let Some(live) = live.filter(|live| are_books_same && *live.object == object) {
             return Ok((Arc::clone(&live.object), WriteEffect::Nothing));
         }
-        if let Some(admission) = &self.admission {
-            admission(&object).map_err(|why| ClusterError::Invalid { key: key.clone(), why })?;
-        }
+        self.admit(&object)?;
         let generation = match live {
             None => 1,
             Some(live) => live.object.generation() + i64::from(is_new_generation(&key.kind, &live.object, &object)),
