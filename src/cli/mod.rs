@@ -4,8 +4,10 @@
 
 pub mod crds;
 pub mod demo;
+pub mod diff;
 pub mod exit;
 pub mod output;
+mod reach;
 pub mod run;
 pub mod status;
 mod table;
@@ -42,6 +44,9 @@ pub enum Command {
     Run(Box<crate::settings::RunArgs>),
     /// Show a whole rollout on this machine: no cluster and no network needed
     Demo(demo::DemoArgs),
+    /// Show what a sync would change, by a dry run on the server; exit code 1 when there is a difference
+    #[command(after_help = diff::HELP)]
+    Diff(Box<diff::DiffArgs>),
     /// List all agents: step, weights, versions, and what each waits for
     Status(status::StatusArgs),
     /// Print the CustomResourceDefinitions, for kubectl apply -f -
@@ -89,6 +94,7 @@ fn run_command() -> Result<ExitStatus, Failure> {
     start_logging(&log).map_err(Failure::internal)?;
     match command {
         Command::Run(_) | Command::Demo(_) => unreachable!("they were handled above"),
+        Command::Diff(args) => diff::run(*args, &typed, &environment),
         Command::Status(args) => status::run(args),
         Command::Crds(args) => crds::run(&args),
     }

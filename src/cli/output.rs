@@ -37,6 +37,12 @@ pub fn print_failure(failure: &Failure) {
     print_note(&format!("{label} {}", failure.text()));
 }
 
+/// A text on one line that cannot steer a terminal: what came from elsewhere is printed like this.
+pub(crate) fn one_line(text: &str) -> String {
+    let is_break = |c: char| c.is_whitespace() || c.is_control();
+    text.split(is_break).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
 /// Whether what is printed on stdout may have colours: it is a terminal, and nobody asked for none.
 pub(crate) fn has_color_on_stdout() -> bool {
     io::stdout().is_terminal() && allows_color() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")

@@ -7,8 +7,10 @@
 use git2::build::TreeUpdateBuilder;
 use git2::{FileMode, ObjectType, Oid, Repository, Signature, Time, Tree};
 
-use super::NewCommit;
-use crate::ids::TreePath;
+use jiff::Timestamp;
+
+use super::{CommitInfo, NewCommit, snapshot};
+use crate::ids::{CommitSha, TreePath};
 
 /// Writes the commits on top of `parent`, oldest first (`None`: the first one is a root commit with an empty
 /// tree below it), and returns their ids.
@@ -34,6 +36,18 @@ pub(super) fn create(repo: &Repository, parent: Option<Oid>, commits: &[NewCommi
         parent = Some(repo.find_commit(id)?);
     }
     Ok(ids)
+}
+
+/// What a commit says of itself; `None`: it is not here.
+pub(super) fn describe(repo: &Repository, commit: &CommitSha) -> Option<CommitInfo> {
+    let found = repo.find_commit(snapshot::oid(commit)?).ok()?;
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Some(CommitInfo {
+        commit: commit.clone(),
+        subject: lossy(found.message_bytes()).lines().next().unwrap_or_default().to_owned(),
+        author: lossy(found.author().name_bytes()),
+        at: Timestamp::from_second(found.time().seconds()).ok()?,
+    })
 }
 
 fn edited_tree<'r>(repo: &'r Repository, base: Tree<'r>, new: &NewCommit) -> Result<Tree<'r>, git2::Error> {

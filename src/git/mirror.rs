@@ -11,7 +11,7 @@
 //! * a folder that is not empty and not a mirror of Serin is never touched;
 //! * the file `<folder>.lock` beside it is held for as long as the mirror is open.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,8 @@ use super::folder::{self, Folder};
 use super::snapshot::{self, ReadFailure};
 use super::transport::{self, Advertised, NetworkLimits, Stop};
 use super::{
-    Publication, PublishOutcome, Repository, RepositoryError, Revision, Snapshot, housekeeping, local, publish, watch,
+    CommitInfo, Publication, PublishOutcome, Repository, RepositoryError, Revision, Snapshot, commit, housekeeping,
+    local, publish, watch,
 };
 use crate::ids::{BlobId, BranchName, CommitSha, TreePath};
 
@@ -84,6 +85,33 @@ impl Mirror {
         // Nobody has been told anything yet that a new mirror would have to know.
         inner.incomplete.store(false, Ordering::Release);
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The branches of the remote whose names begin with `folder`, a part that ends in a slash.
+    ///
+    /// # Errors
+    /// If the remote does not answer.
+    pub async fn branches(&self, folder: &str) -> Result<BTreeMap<BranchName, CommitSha>, RepositoryError> {
+        let below = format!("refs/heads/{}/", folder.trim_end_matches('/'));
+        let wanted = format!("{below}*");
+        let refs =
+            self.change(move |inner, stop| inner.repairing(stop, |mirror| inner.advertised(mirror, &[&wanted], stop)));
+        // A server tells about all that it has.
+        let found = refs.await?.into_iter().filter(|(name, _)| name.starts_with(&below));
+        let branch = |(name, id): (String, Oid)| Some((BranchName::new(name.strip_prefix("refs/heads/")?), sha(id)));
+        Ok(found.filter_map(branch).collect())
+    }
+
+    /// What a commit says of itself; `None`: it is not in the mirror.
+    ///
+    /// # Errors
+    /// If the mirror cannot be read.
+    pub async fn describe(&self, wanted: &CommitSha) -> Result<Option<CommitInfo>, RepositoryError> {
+        let wanted = wanted.clone();
+        match self.read_from(move |mirror| Ok(commit::describe(mirror, &wanted))).await? {
+            Ok(found) => Ok(found),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Runs a call that changes the mirror, one at a time, within the total time limit. A caller that stops

@@ -1,9 +1,10 @@
 //! The repository as the rest of Serin sees it: a snapshot in, commits out.
 //!
-//! [`mirror`] is a real one, [`simulated`] one in this process; one contract suite
+//! [`mirror`] is a real one, [`checkout`] what lies on this machine already, [`simulated`] one in this process; one contract suite
 //! (`tests/it/repository_contract.rs`) holds both to the same behaviour. Nothing outside this module names git2.
 
 mod address;
+pub mod checkout;
 mod commit;
 mod error;
 mod folder;
@@ -56,6 +57,19 @@ pub struct Author {
     pub name: String,
     /// E-mail address.
     pub email: String,
+}
+
+/// What a commit says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitInfo {
+    /// Its id.
+    pub commit: CommitSha,
+    /// The first line of its message.
+    pub subject: String,
+    /// The name of its author.
+    pub author: String,
+    /// When it was committed.
+    pub at: Timestamp,
 }
 
 /// One commit to make: a message and whole new contents of the files it changes.

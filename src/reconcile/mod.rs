@@ -17,7 +17,7 @@ pub mod queue;
 pub mod serve;
 pub mod source;
 mod status;
-mod sync;
+pub(crate) mod sync;
 #[cfg(test)]
 mod tests;
 mod wake;

@@ -16,7 +16,7 @@ use crate::cluster::api_server::{
 };
 use crate::cluster::simulated::SimulatedCluster;
 use crate::git::mirror::{Mirror, MirrorSettings};
-use crate::git::{Credentials, NetworkLimits, Repository, RepositoryError, Revision, limit_network};
+use crate::git::{Credentials, NetworkLimits, RepositoryError, Revision, limit_network};
 
 use crate::ids::{SourceName, TreePath};
 use crate::manifest::{Namespaces, Rules, Schemas};
@@ -99,9 +99,7 @@ impl Assembled {
                 AnyCluster::ApiServer(Arc::new(ApiServer::connect(&connection, watch, Arc::clone(&clock)).await?))
             }
         };
-        let schemas = Arc::new(
-            Schemas::from_crds(crds::all().into_iter().map(|(_, text)| text)).expect("the embedded CRDs are valid"),
-        );
+        let schemas = schemas();
         limit_network(NetworkLimits { silence: settings.git_timeout, ..NetworkLimits::default() });
         let mut sources = Vec::new();
         for source in &settings.sources {
@@ -219,7 +217,14 @@ impl ObserveRequests for CountRequests {
     }
 }
 
-fn open_mirror(source: &SourceSettings, folder: &Path) -> Result<Arc<dyn Repository>, RepositoryError> {
+/// The schemas that manifests are held to.
+pub(crate) fn schemas() -> Arc<Schemas> {
+    let crds = crds::all().into_iter().map(|(_, text)| text);
+    Arc::new(Schemas::from_crds(crds).expect("the embedded CRDs are valid"))
+}
+
+/// Opens the mirror of a source, in a folder of its own below `folder`.
+pub(crate) fn open_mirror(source: &SourceSettings, folder: &Path) -> Result<Arc<Mirror>, RepositoryError> {
     let credentials = source
         .repo
         .credentials()
@@ -241,7 +246,8 @@ fn hooked_sources(settings: &Settings) -> Vec<HookedSource> {
     settings.sources.iter().filter_map(hooked).collect()
 }
 
-fn source_options(source: &SourceSettings, settings: &Settings) -> SourceOptions {
+/// A source as the settings describe it.
+pub(crate) fn source_options(source: &SourceSettings, settings: &Settings) -> SourceOptions {
     let signed = |duration: Duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
     SourceOptions {
         name: source.name.clone(),

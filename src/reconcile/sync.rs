@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 
-use crate::apply::{Prune, SyncPlan, additions, plan_sync};
+use crate::apply::{Claimants, Prune, SyncPlan, additions, plan_sync};
 use crate::cluster::{Apply, ClusterError, Expect, MergePatch};
-use crate::ids::{AgentKey, CommitSha};
+use crate::ids::{AgentKey, CommitSha, SourceName};
 use crate::manifest::Diagnostic;
 use crate::object::{Kind, Object, ObjectKey};
 use crate::reconcile::source::{Loaded, Source};
@@ -92,21 +92,13 @@ impl Core {
     /// Applies all that is not an agent, prunes, and hands the agents that differ to their own passes.
     pub(super) async fn sync(&self, source: &Source) -> Result<Next, PassError> {
         let Some(loaded) = source.loaded() else { return Ok(Next::default()) };
-        let mut kinds: BTreeSet<Kind> = SYNCED_KINDS.iter().cloned().collect();
-        kinds.extend(loaded.desired.objects.keys().map(|key| key.kind.clone()));
         let mut live = Vec::new();
-        for kind in &kinds {
+        for kind in &synced_kinds(&loaded) {
             live.extend(self.list(kind, None).await?);
         }
-        let prune = if loaded.desired.allows_pruning() {
-            Prune::Allowed
-        } else {
-            Prune::Suspended { why: "a file cannot be read, so what is in it is not known".to_owned() }
-        };
-        let desired = loaded.desired.objects.iter().map(|(key, located)| (key, &located.object));
         let plan = {
             let views = self.views(source, Some(&loaded.commit));
-            plan_sync(desired, &loaded.desired.held, &prune, &live, &source.options.name, &views.claimants())
+            plan_whole(&loaded, &live, &source.options.name, &views.claimants())
         };
         self.tell_owners(source, &plan);
         self.tell_left_behind(source, &live);
@@ -269,6 +261,27 @@ impl Core {
         }
     }
 }
+
+/// The kinds that a sync looks through: those that are in git, and those of which something may be to prune.
+pub(crate) fn synced_kinds(loaded: &Loaded) -> BTreeSet<Kind> {
+    SYNCED_KINDS.iter().cloned().chain(loaded.desired.objects.keys().map(|key| key.kind.clone())).collect()
+}
+
+/// The sync of all that a source says. `live` are the objects of the [`synced_kinds`].
+pub(crate) fn plan_whole(
+    loaded: &Loaded,
+    live: &[Arc<Object>],
+    source: &SourceName,
+    claimants: &Claimants<'_>,
+) -> SyncPlan {
+    let prune =
+        if loaded.desired.allows_pruning() { Prune::Allowed } else { Prune::Suspended { why: UNREADABLE.to_owned() } };
+    let desired = loaded.desired.objects.iter().map(|(key, located)| (key, &located.object));
+    plan_sync(desired, &loaded.desired.held, &prune, live, source, claimants)
+}
+
+/// Why nothing is pruned.
+pub(crate) const UNREADABLE: &str = "a file cannot be read, so what is in it is not known";
 
 /// Whether the same write may succeed in a moment; the others wait for a person.
 fn is_transient(error: &ClusterError) -> bool {

@@ -34,3 +34,8 @@ pub use print::render_config;
 pub use problem::{Problem, Problems, closest};
 pub use repo::{Credentials, RepoAddress, Secret};
 pub use resolve::{Loaded, load, resolve_log};
+
+/// Whether a text can be the name of a source.
+pub(crate) fn is_source_name(text: &str) -> bool {
+    check::parse_source_name(text).is_ok()
+}

@@ -164,12 +164,8 @@ async fn an_apply_that_changes_nothing_leaves_the_version(fixture: &dyn Fixture)
 }
 
 async fn a_preview_shows_what_an_apply_would_do_and_changes_nothing(fixture: &dyn Fixture) {
-    let write = |object: Object, expect: Expect| Apply {
-        object,
-        manager: FieldManager::Sync,
-        expect,
-        part: Part::Main,
-    };
+    let write =
+        |object: Object, expect: Expect| Apply { object, manager: FieldManager::Sync, expect, part: Part::Main };
     let wanted = write(deployment(fixture, "a", 2, "one"), Expect::Absent);
     let foreseen = fixture.cluster().preview(&wanted).await.unwrap();
     // With the server's defaults.

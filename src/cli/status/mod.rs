@@ -5,16 +5,16 @@
 mod row;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::ValueEnum;
 
 use crate::cli::exit::{ExitStatus, Failure};
 use crate::cli::output::{print_note, print_result};
+use crate::cli::reach::{connection, explain, within_patience};
 use crate::cli::table::render_table;
 use crate::clock::{Clock, SystemClock};
+use crate::cluster::Cluster;
 use crate::cluster::api_server::{ApiServer, Connection, Settings};
-use crate::cluster::{Cluster, ClusterError};
 use crate::object::{Kind, Object};
 use crate::settings::{ClusterArgs, Environment};
 use crate::telemetry::Chain;
@@ -68,22 +68,6 @@ pub fn run(args: StatusArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Ok)
 }
 
-/// Which server the flags name.
-fn connection(args: ClusterArgs, environment: &Environment) -> Connection {
-    let ClusterArgs { context, kubeconfig } = args;
-    // A variable that is set to nothing counts as not set, as everywhere.
-    let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-    match (given(kubeconfig), given(context)) {
-        (None, None) => Connection::Infer,
-        (path, context) => {
-            Connection::Kubeconfig { path: path.map(|path| environment.current_dir.join(path)), context }
-        }
-    }
-}
-
-/// How long to wait for the cluster in all: somebody sits before the screen.
-const PATIENCE: Duration = Duration::from_secs(20);
-
 async fn observe(
     connection: &Connection,
     namespace: Option<&str>,
@@ -104,20 +88,7 @@ async fn observe(
         };
         Ok((agents, deployments))
     };
-    tokio::time::timeout(PATIENCE, lists).await.unwrap_or_else(|_| {
-        let message = format!("the cluster did not answer within {} seconds", PATIENCE.as_secs());
-        Err(Failure::message(ExitStatus::Unavailable, message))
-    })
-}
-
-fn explain(error: ClusterError) -> Failure {
-    match error {
-        ClusterError::NotServed { .. } => Failure::message(
-            ExitStatus::NotFound,
-            format!("{}\n  hint: serin crds | kubectl apply -f -", Chain(&error)),
-        ),
-        error => Failure::unavailable(error),
-    }
+    within_patience(lists).await
 }
 
 fn render(rows: &[AgentRow], output: OutputForm) -> Result<String, Failure> {

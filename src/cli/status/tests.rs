@@ -127,17 +127,3 @@ fn ages_read_as_kubectl_prints_them() {
         assert_eq!(age(seconds), text);
     }
 }
-
-#[test]
-fn flags_choose_the_connection_and_nothing_given_infers_it() {
-    let environment = Environment { current_dir: "/here".into(), ..Environment::default() };
-    let connect = |context: Option<&str>, kubeconfig: Option<&str>| {
-        let args = ClusterArgs { context: context.map(str::to_owned), kubeconfig: kubeconfig.map(str::to_owned) };
-        connection(args, &environment)
-    };
-    assert_eq!(connect(None, Some("")), Connection::Infer);
-    assert_eq!(
-        connect(Some("prod"), Some("k.yaml")),
-        Connection::Kubeconfig { path: Some("/here/k.yaml".into()), context: Some("prod".into()) }
-    );
-}

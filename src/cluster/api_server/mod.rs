@@ -176,8 +176,7 @@ impl ApiServer {
     /// Applies without force, so that fields of others are refused: then somebody has made the object already.
     async fn try_create(&self, key: &ObjectKey, write: &Apply, run: Run) -> Result<request::Answer, ClusterError> {
         let Apply { object, manager, part, expect: _ } = write;
-        let operation =
-            Operation::Apply { manager: *manager, force: false, part: *part, body: object.fields(), run };
+        let operation = Operation::Apply { manager: *manager, force: false, part: *part, body: object.fields(), run };
         self.write(key, &operation).await.map_err(|error| match error {
             ClusterError::Conflict { .. } => ClusterError::Exists { key: key.clone() },
             error => error,

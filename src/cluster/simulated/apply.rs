@@ -336,7 +336,7 @@ fn prune(value: &mut Value, last: &FieldSet, keepers: &[&FieldSet], shape: &Shap
 }
 
 /// JSON merge patch, RFC 7386.
-pub(super) fn merge_patch(target: &mut Value, patch: &Value) {
+pub(crate) fn merge_patch(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
         return;

@@ -28,6 +28,7 @@ use crate::clock::Clock;
 use crate::cluster::{Apply, Cluster, ClusterError, EventRecord, Expect, FieldManager, MergePatch, Part};
 use crate::ids::Uid;
 use crate::object::{Kind, Object, ObjectKey};
+pub(crate) use apply::merge_patch;
 use store::{State, Writer};
 
 /// Judges an object before it is stored, as a schema, a CEL rule or a webhook would.
