@@ -47,8 +47,8 @@ pub enum Command {
     /// Show what a sync would change, by a dry run on the server; exit code 1 when there is a difference
     #[command(after_help = diff::HELP)]
     Diff(Box<diff::DiffArgs>),
-    /// List all agents: step, weights, versions, and what each waits for
-    Status(status::StatusArgs),
+    /// Show all agents, or one in full: steps, weights, versions, pods, and what each waits for
+    Status(Box<status::StatusArgs>),
     /// Print the CustomResourceDefinitions, for kubectl apply -f -
     Crds(crds::CrdsArgs),
 }
@@ -95,7 +95,7 @@ fn run_command() -> Result<ExitStatus, Failure> {
     match command {
         Command::Run(_) | Command::Demo(_) => unreachable!("they were handled above"),
         Command::Diff(args) => diff::run(*args, &typed, &environment),
-        Command::Status(args) => status::run(args),
+        Command::Status(args) => status::run(*args, &typed, &environment),
         Command::Crds(args) => crds::run(&args),
     }
 }

@@ -21,6 +21,25 @@ pub fn print_result(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Whether somebody still reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Somebody does.
+    There,
+    /// Nobody does.
+    Gone,
+}
+
+/// Prints a part of a result that goes on, and says whether it is worth going on.
+pub(crate) fn print_more(text: &str) -> Result<Reader, Failure> {
+    let mut stdout = io::stdout().lock();
+    match write!(stdout, "{text}").and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(Reader::There),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) => Err(Failure::internal(error)),
+    }
+}
+
 /// Prints something that is told on the way, such as a hint, to stderr.
 pub fn print_note(text: &str) {
     // There is nobody left to tell about a broken stderr.

@@ -99,7 +99,7 @@ impl Checkout {
 
     /// What a commit says of itself; `None`: it is not here.
     pub fn describe(&self, commit: &CommitSha) -> Option<CommitInfo> {
-        commit::describe(&*self.git.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner), commit)
+        commit::describe(&self.git.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner), commit)
     }
 
     fn unreadable(&self, why: impl ToString) -> RepositoryError {

@@ -30,7 +30,7 @@ use crate::web::{BindError, Health, HookTarget, HookedSource, Hooks, Server};
 use crate::workload::WorkloadSettings;
 
 /// The label that everything an agent runs as carries (reference 1c): what is watched is what can be ours.
-const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "omnia-operator");
+pub(crate) const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "omnia-operator");
 
 /// Why the daemon does not start.
 #[derive(Debug, thiserror::Error)]

@@ -29,9 +29,11 @@ mod writeback_corpus;
 mod workload;
 mod writeback_message;
 
+mod cli_diff;
 mod cli_help;
 mod cli_settings;
 mod cli_status;
+mod cli_status_agent;
 mod cli_support;
 mod daemon;
 mod demo;

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::api::names::{RECORD_ANNOTATION, VARIANT_ANNOTATION, candidate_deployment};
+use crate::cluster::Part;
 use crate::ids::{AgentKey, CommitSha, SourceName};
 use crate::object::{Kind, Object, ObjectKey};
 use crate::reconcile::source::Loaded;
@@ -111,7 +113,24 @@ fn sentence(world: &World, verdict: &Verdict) -> String {
         }
         told.extend(report.waiting_for.clone());
     }
+    if told.is_empty() {
+        told.extend(obstacle(verdict));
+    }
     if told.is_empty() { "starts nothing".to_owned() } else { told.join("; ") }
+}
+
+/// What keeps the agent from running, by the status that it would get.
+fn obstacle(verdict: &Verdict) -> Option<String> {
+    let status = verdict.effects.iter().find_map(|effect| match effect {
+        Effect::Apply(apply) if apply.part == Part::Status => apply.object.at("/status/conditions"),
+        _ => None,
+    });
+    // That no pod is ready yet is no obstacle.
+    let is_obstacle = |condition: &&Value| {
+        condition["status"] == "False" && !["Ready", "RolloutActive"].iter().any(|kind| condition["type"] == *kind)
+    };
+    let found = status?.as_array()?.iter().find(is_obstacle)?;
+    Some(format!("starts nothing: {}", found["message"].as_str().unwrap_or_default()))
 }
 
 /// The content that stable would run.

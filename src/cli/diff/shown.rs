@@ -141,7 +141,17 @@ mod tests {
         after.set(&["status"], json!({"seen": false}));
         assert!(Shown::of(Some(&before), Some(&after)).is_same());
         after.set(&["data", "text"], "one\n2\n");
-        assert_snapshot!(Shown::of(Some(&before), Some(&after)).diff(), @"");
+        assert_snapshot!(Shown::of(Some(&before), Some(&after)).diff(), @r#"
+        @@ -2,7 +2,7 @@
+         data:
+           text: |
+             one
+        -    two
+        +    2
+           x: "1"
+         kind: ConfigMap
+         metadata:
+        "#);
     }
 
     #[test]
@@ -159,7 +169,24 @@ mod tests {
         let after = secret(json!({"a": "hush1", "b": "hush4", "d": "hush3"}), "hush7");
         let shown = Shown::of(Some(&before), Some(&after));
         assert!(!shown.is_same());
-        assert_snapshot!(shown.diff(), @"");
+        assert_snapshot!(shown.diff(), @r#"
+        @@ -1,12 +1,12 @@
+         apiVersion: v1
+         data:
+           a: "***"
+        -  b: "*** (before)"
+        -  c: "***"
+        +  b: "*** (after)"
+        +  d: "***"
+         kind: Secret
+         metadata:
+           annotations:
+        -    kubectl.kubernetes.io/last-applied-configuration: "*** (before)"
+        +    kubectl.kubernetes.io/last-applied-configuration: "*** (after)"
+           name: a
+         stringData:
+           plain: "***"
+        "#);
         for shown in [shown, Shown::of(None, Some(&after)), Shown::of(Some(&before), None)] {
             assert!(!shown.diff().contains("hush"), "{}", shown.diff());
         }

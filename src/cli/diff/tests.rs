@@ -87,7 +87,73 @@ async fn what_is_new_changed_and_gone_is_shown_object_by_object() {
     let before = versions();
     let report = scene.diff().await;
     assert_eq!(report.status(), ExitStatus::Findings);
-    assert_snapshot!(report.text(Paint::Plain), @"");
+    assert_snapshot!(report.text(Paint::Plain), @r#"
+    change ConfigMap shop/changed  changed.yaml:3
+    @@ -1,6 +1,6 @@
+     apiVersion: v1
+     data:
+    -  x: "1"
+    +  x: "2"
+     kind: ConfigMap
+     metadata:
+       annotations:
+
+    create ConfigMap shop/new  new.yaml:1
+    @@ -0,0 +1,11 @@
+    +apiVersion: v1
+    +data:
+    +  x: "1"
+    +kind: ConfigMap
+    +metadata:
+    +  annotations:
+    +    serin.dev/tracking: default:/ConfigMap:shop/new
+    +  labels:
+    +    serin.dev/source: default
+    +  name: new
+    +  namespace: shop
+
+    create AgentRuntime shop/support  agent.yaml:1
+    @@ -0,0 +1,21 @@
+    +apiVersion: omnia.altairalabs.ai/v1alpha1
+    +kind: AgentRuntime
+    +metadata:
+    +  annotations:
+    +    serin.dev/tracking: default:omnia.altairalabs.ai/AgentRuntime:shop/support
+    +  labels:
+    +    serin.dev/source: default
+    +  name: support
+    +  namespace: shop
+    +spec:
+    +  facades:
+    +  - handler: runtime
+    +    port: 8080
+    +    type: websocket
+    +  mode: agent
+    +  promptPackRef:
+    +    name: pack
+    +    version: "1.0.0"
+    +  runtime:
+    +    replicas: 2
+    +  serviceGroup: default
+      then Serin starts nothing
+
+    prune ConfigMap shop/gone
+    @@ -1,11 +0,0 @@
+    -apiVersion: v1
+    -data:
+    -  x: "1"
+    -kind: ConfigMap
+    -metadata:
+    -  annotations:
+    -    serin.dev/tracking: default:/ConfigMap:shop/gone
+    -  labels:
+    -    serin.dev/source: default
+    -  name: gone
+    -  namespace: shop
+
+    2 to create, 1 to change, 1 to prune, 1 unchanged
+    agent shop/support: starts nothing
+    "#);
     assert!(versions() == before, "a diff changes nothing");
     assert!(report.text(Paint::Colors).contains("\u{1b}[31m-  x: "), "{}", report.text(Paint::Colors));
     let json: serde_json::Value = serde_json::from_str(&report.json().unwrap()).unwrap();
@@ -111,7 +177,29 @@ async fn what_the_server_refuses_is_named_with_its_place_and_the_rest_goes_on() 
     scene.write("agent.yaml", AGENT);
     let report = scene.diff().await;
     assert_eq!(report.status(), ExitStatus::Findings);
-    assert_snapshot!(report.text(Paint::Plain), @"");
+    assert_snapshot!(report.text(Paint::Plain), @r#"
+    refused ConfigMap shop/bad  maps.yaml:1
+      the server refuses it: data.x: one is not enough
+
+    create ConfigMap shop/good  maps.yaml:9
+    @@ -0,0 +1,11 @@
+    +apiVersion: v1
+    +data:
+    +  x: "1"
+    +kind: ConfigMap
+    +metadata:
+    +  annotations:
+    +    serin.dev/tracking: default:/ConfigMap:shop/good
+    +  labels:
+    +    serin.dev/source: default
+    +  name: good
+    +  namespace: shop
+
+    refused AgentRuntime shop/support  agent.yaml:1
+      the cluster does not serve AgentRuntime.omnia.altairalabs.ai: is its CRD installed?
+
+    1 to create, 0 to change, 0 to prune, 0 unchanged, 2 refused
+    "#);
 }
 
 #[tokio::test]
@@ -125,7 +213,7 @@ async fn values_of_a_secret_are_never_shown() {
     scene.sync().await;
     scene.write("secret.yaml", &secret("hush2"));
     let text = scene.diff().await.text(Paint::Plain);
-    assert!(text.contains("-  key: '*** (before)'\n+  key: '*** (after)'"), "{text}");
+    assert!(text.contains("-  key: \"*** (before)\"\n+  key: \"*** (after)\""), "{text}");
     assert!(!text.contains("hush"), "{text}");
     scene.cluster.set_admission(Box::new(|object| {
         Err(format!("what is {}?", object.text("/stringData/key").unwrap_or_default()))
@@ -147,7 +235,12 @@ async fn an_object_of_another_source_is_refused_and_not_taken_over() {
     scene.args.source = Some("other".to_owned());
     scene.write("a.yaml", &map("a", "2"));
     let report = scene.diff().await;
-    assert_snapshot!(report.text(Paint::Plain), @"");
+    assert_snapshot!(report.text(Paint::Plain), @r"
+    refused ConfigMap shop/a  a.yaml:1
+      ConfigMap shop/a belongs to the source default: remove it from one of the two
+
+    0 to create, 0 to change, 0 to prune, 0 unchanged, 1 refused
+    ");
 }
 
 #[tokio::test]
@@ -158,7 +251,10 @@ async fn a_file_that_cannot_be_read_suspends_pruning_and_is_a_finding() {
     scene.write("a.yaml", "a: [\n");
     let report = scene.diff().await;
     assert_eq!(report.status(), ExitStatus::Findings);
-    assert_snapshot!(report.text(Paint::Plain), @"");
+    assert_snapshot!(report.text(Paint::Plain), @r"
+    note: ConfigMap shop/a is not in the files and is not pruned now: a file cannot be read, so what is in it is not known
+    0 to create, 0 to change, 0 to prune, 0 unchanged, 1 problem in the manifests
+    ");
 }
 
 #[tokio::test]
@@ -171,7 +267,7 @@ async fn what_others_added_to_an_agent_is_taken_back() {
     scene.cluster.edit("a-person", &key, |agent| agent.set(&["spec", "rollout", "candidate"], added)).unwrap();
     let report = scene.diff().await;
     assert_eq!((report.summary.change, report.summary.unchanged), (1, 0));
-    assert!(report.objects[0].diff.contains("-      version: 0.9.0"), "{}", report.objects[0].diff);
+    assert!(report.objects[0].diff.contains("-        version: \"0.9.0\""), "{}", report.objects[0].diff);
 }
 
 #[tokio::test]

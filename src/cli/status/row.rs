@@ -8,7 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::names::candidate_deployment;
+use crate::ids::Weight;
 use crate::object::Object;
+use crate::writeback::status_branch::AgentStatus;
 
 /// One agent. The field names are those of `-o json`, a public interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -79,9 +81,29 @@ fn agent_row(agent: &Object, deployments: &BTreeMap<(&str, &str), &Object>, now:
     }
 }
 
+/// The row of an agent as the status branch tells of it. How old it is, the branch does not say.
+pub(super) fn row_of_status(status: &AgentStatus) -> AgentRow {
+    let percent = |weight: Option<Weight>| weight.map(|weight| i64::from(weight.percent()));
+    let number = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    let is_active = status.rollout.is_some();
+    AgentRow {
+        namespace: status.agent.namespace.clone(),
+        name: status.agent.name.clone(),
+        active: is_active,
+        step: status.step.map(|step| number(step.number)),
+        steps: status.step.map_or(0, |step| number(step.of)),
+        requested_weight: percent(status.requested_weight),
+        delivered_weight: percent(status.delivered_weight),
+        stable_version: status.stable_version.clone(),
+        candidate_version: status.candidate_version.clone(),
+        message: status.waiting_for.clone().or_else(|| (status.phase != "idle").then(|| status.phase.clone())),
+        age_seconds: None,
+    }
+}
+
 /// The candidate's share of the available pods in percent, to the nearest whole one; `None` while there
 /// are no pods to share.
-fn delivered(stable: Option<i64>, candidate: Option<i64>) -> Option<i64> {
+pub(super) fn delivered(stable: Option<i64>, candidate: Option<i64>) -> Option<i64> {
     let candidate = candidate.unwrap_or(0);
     let all = stable? + candidate;
     (all > 0).then(|| (candidate * 200 + all) / (all * 2))
@@ -107,7 +129,7 @@ impl AgentRow {
 }
 
 /// An age as kubectl shows it: the two largest units where the first is small.
-fn render_age(seconds: i64) -> String {
+pub(super) fn render_age(seconds: i64) -> String {
     let age = SignedDuration::from_secs(seconds);
     let (minutes, hours) = (age.as_mins(), age.as_hours());
     let days = hours / 24;

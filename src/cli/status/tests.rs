@@ -1,8 +1,11 @@
+use std::sync::Arc;
+
 use serde_json::json;
 
 use jiff::Timestamp;
 
 use super::*;
+use crate::object::Object;
 
 fn object(value: serde_json::Value) -> Arc<Object> {
     Arc::new(Object::from_value(value).unwrap())

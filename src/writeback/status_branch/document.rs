@@ -317,6 +317,11 @@ pub fn parse_history(contents: &[u8]) -> Result<RolloutHistory, DocumentError> {
 }
 
 pub(super) fn render_status(status: &AgentStatus) -> String {
+    render(&status_document(status))
+}
+
+/// The document that says `status`.
+pub fn status_document(status: &AgentStatus) -> StatusDocument {
     let status = status.clone();
     let rollout = RolloutPart {
         id: status.rollout,
@@ -328,7 +333,7 @@ pub(super) fn render_status(status: &AgentStatus) -> String {
         started_at: status.started_at,
         step_started_at: status.step_started_at,
     };
-    render(&StatusDocument {
+    StatusDocument {
         version: VERSION,
         agent: status.agent,
         config_commit: status.config_commit,
@@ -339,7 +344,7 @@ pub(super) fn render_status(status: &AgentStatus) -> String {
         conditions: status.conditions.into_iter().map(ConditionPart::from_value).collect(),
         last_outcome: status.last_outcome.map(OutcomePart::from_value),
         rejected_candidates: status.rejected.into_iter().map(RejectedPart::from_value).collect(),
-    })
+    }
 }
 
 pub(super) fn render_history(history: &RolloutHistory) -> String {

@@ -20,7 +20,9 @@ use std::collections::BTreeMap;
 
 use crate::ids::{AgentKey, ClusterName, RolloutId, TreePath};
 
-pub use self::document::{DocumentError, HistoryDocument, StatusDocument, parse_history, parse_status};
+pub use self::document::{
+    DocumentError, HistoryDocument, StatusDocument, parse_history, parse_status, status_document,
+};
 pub use self::value::{
     AgentStatus, ConditionStatus, HistoryEvent, LastOutcome, RejectedCandidate, RolloutHistory, StepHistory,
     StepPosition,

@@ -78,6 +78,11 @@ impl AuditEvent {
         self.text("/verb")
     }
 
+    /// Path and query.
+    pub(crate) fn uri(&self) -> &str {
+        self.text("/requestURI")
+    }
+
     /// The plural of the kind, with the subresource: `deployments`, `pods/status`.
     pub(crate) fn resource(&self) -> String {
         match self.text("/objectRef/subresource") {
