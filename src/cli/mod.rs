@@ -44,10 +44,10 @@ pub enum Command {
     Run(Box<crate::settings::RunArgs>),
     /// Show a whole rollout on this machine: no cluster and no network needed
     Demo(demo::DemoArgs),
-    /// Show what a sync would change, by a dry run on the server; exit code 1 when there is a difference
+    /// Show what a sync would change, by a dry run on the API server
     #[command(after_help = diff::HELP)]
     Diff(Box<diff::DiffArgs>),
-    /// Show all agents, or one in full: steps, weights, versions, pods, and what each waits for
+    /// Show all agents, or one in full: step, weights, versions, and what each waits for
     Status(Box<status::StatusArgs>),
     /// Print the CustomResourceDefinitions, for kubectl apply -f -
     Crds(crds::CrdsArgs),

@@ -11,7 +11,7 @@ use crate::cluster::api_server::Connection;
 use crate::git::RepositoryError;
 use crate::git::mirror::Mirror;
 use crate::reconcile::serve::open_mirror;
-use crate::settings::{ClusterArgs, Environment, SourceSettings};
+use crate::settings::{ClusterAccess, ClusterArgs, Environment, SourceSettings};
 use crate::telemetry::Chain;
 
 /// How long to wait for the cluster in all: somebody sits before the screen.
@@ -26,6 +26,20 @@ pub(crate) fn connection(args: ClusterArgs, environment: &Environment) -> Connec
         (None, None) => Connection::Infer,
         (path, context) => {
             Connection::Kubeconfig { path: path.map(|path| environment.current_dir.join(path)), context }
+        }
+    }
+}
+
+/// Which server the settings name.
+pub(crate) fn connection_of(access: &ClusterAccess) -> Result<Connection, Failure> {
+    match access {
+        ClusterAccess::Simulated => {
+            let message = "the settings name the simulated cluster, which is empty outside of `serin run`";
+            Err(Failure::message(ExitStatus::Usage, message))
+        }
+        ClusterAccess::Kubernetes { kubeconfig: None, context: None, namespaces: _ } => Ok(Connection::Infer),
+        ClusterAccess::Kubernetes { kubeconfig, context, namespaces: _ } => {
+            Ok(Connection::Kubeconfig { path: kubeconfig.clone(), context: context.clone() })
         }
     }
 }
@@ -109,6 +123,20 @@ mod tests {
             connect(Some("prod"), Some("k.yaml")),
             Connection::Kubeconfig { path: Some("/here/k.yaml".into()), context: Some("prod".into()) }
         );
+    }
+
+    #[test]
+    fn settings_choose_the_connection_too_and_the_simulated_cluster_is_none() {
+        use crate::settings::NamespaceRule;
+        let access = |context: Option<&str>| ClusterAccess::Kubernetes {
+            kubeconfig: None,
+            context: context.map(str::to_owned),
+            namespaces: NamespaceRule::Any,
+        };
+        assert_eq!(connection_of(&access(None)).unwrap(), Connection::Infer);
+        let named = Connection::Kubeconfig { path: None, context: Some("prod".into()) };
+        assert_eq!(connection_of(&access(Some("prod"))).unwrap(), named);
+        assert_eq!(connection_of(&ClusterAccess::Simulated).unwrap_err().status(), ExitStatus::Usage);
     }
 
     #[test]

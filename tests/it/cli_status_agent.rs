@@ -92,7 +92,7 @@ async fn a_watch_on_a_pipe_adds_a_line_for_each_change_until_it_is_interrupted()
     })
     .await;
     watch.signal("INT");
-    let code = site.eventually("it ends", || async { watch_end(&mut watch) }).await;
+    let code = site.eventually("it ends", || std::future::ready(watch_end(&mut watch))).await;
     assert_eq!(code, Some(0), "{}", seen());
     let seen = seen();
     let lines: Vec<&str> = seen.lines().collect();

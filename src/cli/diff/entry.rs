@@ -1,6 +1,6 @@
 //! What a sync would do, object by object: the plan of the daemon, each write tried on the server without being stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -140,12 +140,10 @@ pub(super) async fn entries(
         }
     }
     // Agents that need no write of their own, and that others have added to.
-    let is_planned = |key: &ObjectKey| {
-        let of_plan = plan.applies.iter().any(|write| write.object.key() == *key);
-        of_plan || plan.terminating.contains(key) || plan.refused.iter().any(|refusal| refusal.key == *key)
-    };
+    let mut planned: BTreeSet<ObjectKey> = plan.applies.iter().map(|write| write.object.key()).collect();
+    planned.extend(plan.terminating.iter().cloned().chain(plan.refused.iter().map(|refusal| refusal.key.clone())));
     for (key, wanted) in loaded.desired.objects.iter().filter(|(key, _)| key.kind == Kind::AGENT_RUNTIME) {
-        let Some(before) = live.get(key).filter(|_| !is_planned(key)) else { continue };
+        let Some(before) = live.get(key).filter(|_| !planned.contains(key)) else { continue };
         let foreseen = taken_back(Arc::clone(before), Some(wanted));
         if let Some(entry) = entry_of_change(key, Some(before), foreseen, Some(wanted)) {
             entries.push(entry);

@@ -25,7 +25,7 @@ use crate::cli::diff::shown::is_secret_kind;
 use crate::cli::diff::wanted::Wanted;
 use crate::cli::exit::{ExitStatus, Failure};
 use crate::cli::output::{has_color_on_stdout, print_note, print_result};
-use crate::cli::reach::{connection, explain, within_patience};
+use crate::cli::reach::{connection_of, explain, within_patience};
 use crate::clock::{Clock, SystemClock};
 use crate::cluster::api_server::{ApiServer, Settings as ClusterSettings};
 use crate::cluster::{Cluster, ClusterError};
@@ -115,13 +115,13 @@ pub enum OutputForm {
 /// If the settings are wrong, the files cannot be read, or the cluster does not answer.
 pub fn run(args: DiffArgs, typed: &TypedAs, environment: &Environment) -> Result<ExitStatus, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::internal)?;
-    let (output, cluster) = (args.output, args.cluster.clone());
+    let output = args.output;
     let report = runtime.block_on(async {
         let wanted = Wanted::read(args, typed, environment).await?;
         let problems = &wanted.loaded.desired.problems;
         problems.iter().for_each(|problem| print_note(&told(problem)));
         print_note(&format!("comparing {} as source {}", wanted.place, wanted.source.name));
-        let connection = connection(cluster, environment);
+        let connection = connection_of(&wanted.settings.cluster)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         // No watches: each list goes to the server once.
         let cluster = ApiServer::connect(&connection, ClusterSettings::watching(Vec::new()), Arc::clone(&clock));

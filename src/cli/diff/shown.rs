@@ -1,5 +1,7 @@
 //! An object as people see it in a difference: without what the server keeps for itself, and without secrets.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 use similar::TextDiff;
 
@@ -13,6 +15,9 @@ const MASK: &str = "***";
 const MASKS: [&str; 2] = ["*** (before)", "*** (after)"];
 /// kubectl keeps the whole object in it, with all that is to be masked.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// How long to look for the shortest difference of one object; after that, a longer one that is true as well is shown. Only
+/// objects of the largest size that have nothing in common take so long.
+const LONGEST_SEARCH: Duration = Duration::from_secs(1);
 /// Lines around a change.
 const CONTEXT: usize = 3;
 
@@ -46,7 +51,7 @@ impl Shown {
     pub(super) fn diff(&self) -> String {
         let text = |side: &Option<String>| side.clone().unwrap_or_default();
         let (before, after) = (text(&self.before), text(&self.after));
-        let diff = TextDiff::from_lines(&before, &after);
+        let diff = TextDiff::configure().timeout(LONGEST_SEARCH).diff_lines(&before, &after);
         diff.unified_diff().context_radius(CONTEXT).missing_newline_hint(false).to_string()
     }
 }

@@ -135,7 +135,7 @@ async fn what_is_new_changed_and_gone_is_shown_object_by_object() {
     +  runtime:
     +    replicas: 2
     +  serviceGroup: default
-      then Serin starts nothing
+      then Serin starts nothing: no matching PromptPack: "pack" has no version 1.0.0 in namespace "shop"; none is published there
 
     prune ConfigMap shop/gone
     @@ -1,11 +0,0 @@
@@ -152,7 +152,7 @@ async fn what_is_new_changed_and_gone_is_shown_object_by_object() {
     -  namespace: shop
 
     2 to create, 1 to change, 1 to prune, 1 unchanged
-    agent shop/support: starts nothing
+    agent shop/support: starts nothing: no matching PromptPack: "pack" has no version 1.0.0 in namespace "shop"; none is published there
     "#);
     assert!(versions() == before, "a diff changes nothing");
     assert!(report.text(Paint::Colors).contains("\u{1b}[31m-  x: "), "{}", report.text(Paint::Colors));

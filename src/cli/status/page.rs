@@ -71,16 +71,7 @@ fn head(view: &AgentView, now: Timestamp) -> Vec<[String; 2]> {
         line(name, Some(format!("{version}{pods}")));
     }
     line("weight", weight(view));
-    let until = view.waiting_until.map(|until| format!("until {}", moment(until, now)));
-    line(
-        "waits for",
-        match (status.waiting_for.clone(), until) {
-            (Some(why), Some(until)) if why.contains("until ") => Some(format!("{why}; {until}")),
-            (Some(why), Some(until)) => Some(format!("{why}, {until}")),
-            (None, Some(until)) => Some(format!("the pause to end, {until}")),
-            (why, None) => why,
-        },
-    );
+    line("waits for", waits_for(view, now));
     if let Some(rollout) = &status.rollout {
         line(
             "rollout",
@@ -92,6 +83,18 @@ fn head(view: &AgentView, now: Timestamp) -> Vec<[String; 2]> {
     }
     line("commit", status.config_commit.as_ref().map(|commit| commit.short().to_owned()));
     head
+}
+
+/// What it waits for and until when.
+fn waits_for(view: &AgentView, now: Timestamp) -> Option<String> {
+    let why = view.status.waiting_for.as_deref().map(|why| why.strip_prefix("waiting for ").unwrap_or(why).to_owned());
+    match (why, view.waiting_until) {
+        // Some sentences say the time themselves.
+        (Some(why), Some(until)) if why.contains("until ") => Some(format!("{why} ({})", distance(until, now))),
+        (Some(why), Some(until)) => Some(format!("{why}, until {}", moment(until, now))),
+        (None, Some(until)) => Some(format!("the pause to end, until {}", moment(until, now))),
+        (why, None) => why,
+    }
 }
 
 /// The phase, with the step where there is one.
@@ -156,14 +159,18 @@ fn absolute(at: Timestamp) -> String {
 
 /// A time as a clock shows it, and how far it is from now.
 fn moment(at: Timestamp, now: Timestamp) -> String {
+    format!("{} ({})", absolute(at), distance(at, now))
+}
+
+/// How far a time is from now.
+fn distance(at: Timestamp, now: Timestamp) -> String {
     let distance = at.duration_since(now);
-    let distance = if distance.is_positive() {
+    if distance.is_positive() {
         // Rounded up: it is not there before.
         format!("in {}", span(distance.saturating_add(SignedDuration::from_millis(999))))
     } else {
         format!("{} ago", span(distance.abs()))
-    };
-    format!("{} ({distance})", absolute(at))
+    }
 }
 
 fn span(duration: SignedDuration) -> String {

@@ -120,8 +120,36 @@ fn events() -> Vec<Arc<Object>> {
 #[test]
 fn a_rollout_in_flight_is_shown_with_its_steps_pods_and_times() {
     let view = AgentView::of_cluster(&in_flight(), &deployments(), &events(), now());
-    assert_snapshot!(render_page(&view, now()), @"");
-    assert_snapshot!(render_moment(&view), @"");
+    assert_snapshot!(render_page(&view, now()), @r"
+    agent       shop/support
+    phase       stepping, step 3 of 4
+    stable      1.0.0, 2/2 pods ready
+    candidate   1.1.0, 1/2 pods ready
+    weight      50% asked for, 33% delivered
+    waits for   the pause to end, until 2026-01-02 10:15:00 UTC (in 2m30s)
+    rollout     support-3, started 2026-01-02 10:00:00 UTC (12m ago)
+
+    STEPS
+      ✓ 1   setWeight 25          2026-01-02 10:00:00 UTC   took 80s
+      ✓ 2   setWeight 50          2026-01-02 10:01:20 UTC   took 3m39s
+      ▸ 3   pause 10m             2026-01-02 10:05:00 UTC   for 7m30s
+        4   pause until resumed
+
+    DECISIONS
+      rolled-back support-pack 1.0.9: pod unhealthy   2026-01-01 09:00:00 UTC (25h ago)   commit not known
+
+    REJECTED: DO NOT START AGAIN BY THEMSELVES
+      support-pack 1.0.9   2026-01-01 09:00:00 UTC (25h ago)      pod unhealthy
+
+    CONDITIONS
+      RolloutActive   True    RolloutInProgress   step 2: pause 10m
+      Ready           True    RuntimeReady        at least one pod is ready
+      ServiceReady    False   ServiceFailed       refused: no
+
+    WARNINGS
+      ServiceFailed: refused: no
+    ");
+    assert_snapshot!(render_moment(&view), @"stepping, step 3 of 4  stable 1.0.0 2/2  candidate 1.1.0 1/2  weight 50% asked for, 33% delivered");
     // The end of the pause is not told when it is over.
     assert_eq!(AgentView::of_cluster(&in_flight(), &[], &[], at("10:20:00")).waiting_until, None);
 }
@@ -139,7 +167,114 @@ fn without_events_the_times_that_are_not_recorded_are_left_out() {
 #[test]
 fn json_is_the_document_of_the_status_branch_with_more_fields() {
     let view = AgentView::of_cluster(&in_flight(), &deployments(), &events(), now());
-    assert_snapshot!(render_one(&view, OutputForm::Json).unwrap(), @"");
+    assert_snapshot!(render_one(&view, OutputForm::Json).unwrap(), @r#"
+    {
+      "version": 1,
+      "agent": {
+        "namespace": "shop",
+        "name": "support"
+      },
+      "phase": "stepping",
+      "rollout": {
+        "id": "support-3",
+        "step": 3,
+        "steps": 4,
+        "requestedWeight": 50,
+        "deliveredWeight": 33,
+        "candidateVersion": "1.1.0",
+        "startedAt": "2026-01-02T10:00:00Z",
+        "stepStartedAt": "2026-01-02T10:05:00Z"
+      },
+      "stableVersion": "1.0.0",
+      "conditions": [
+        {
+          "type": "RolloutActive",
+          "status": "True",
+          "reason": "RolloutInProgress",
+          "message": "step 2: pause 10m"
+        },
+        {
+          "type": "Ready",
+          "status": "True",
+          "reason": "RuntimeReady",
+          "message": "at least one pod is ready"
+        },
+        {
+          "type": "ServiceReady",
+          "status": "False",
+          "reason": "ServiceFailed",
+          "message": "refused:\nno"
+        }
+      ],
+      "lastOutcome": {
+        "rollout": "support-2",
+        "outcome": "rolled-back",
+        "reason": "pod unhealthy",
+        "candidate": "support-pack 1.0.9",
+        "at": "2026-01-01T09:00:00Z"
+      },
+      "rejectedCandidates": [
+        {
+          "digest": "r",
+          "title": "support-pack 1.0.9",
+          "reason": "pod unhealthy",
+          "at": "2026-01-01T09:00:00Z"
+        }
+      ],
+      "waitingUntil": "2026-01-02T10:15:00Z",
+      "pods": {
+        "stable": {
+          "wanted": 2,
+          "ready": 2,
+          "available": 2
+        },
+        "candidate": {
+          "wanted": 2,
+          "ready": 1,
+          "available": 1
+        }
+      },
+      "steps": [
+        {
+          "step": 1,
+          "what": "setWeight 25",
+          "state": "done",
+          "enteredAt": "2026-01-02T10:00:00Z",
+          "completedAt": "2026-01-02T10:01:20.5Z"
+        },
+        {
+          "step": 2,
+          "what": "setWeight 50",
+          "state": "done",
+          "enteredAt": "2026-01-02T10:01:20.5Z",
+          "completedAt": "2026-01-02T10:05:00Z"
+        },
+        {
+          "step": 3,
+          "what": "pause 10m",
+          "state": "current",
+          "enteredAt": "2026-01-02T10:05:00Z"
+        },
+        {
+          "step": 4,
+          "what": "pause until resumed",
+          "state": "pending"
+        }
+      ],
+      "decisions": [
+        {
+          "rollout": "support-2",
+          "outcome": "rolled-back",
+          "candidate": "support-pack 1.0.9",
+          "reason": "pod unhealthy",
+          "at": "2026-01-01T09:00:00Z"
+        }
+      ],
+      "warnings": [
+        "ServiceFailed: refused:\nno"
+      ]
+    }
+    "#);
     let yaml = render_one(&view, OutputForm::Yaml).unwrap();
     let back: Value = serde_saphyr::from_str(&yaml).unwrap();
     assert_eq!(back, serde_json::to_value(&view).unwrap());
@@ -154,7 +289,21 @@ fn an_agent_at_rest_says_why_its_candidate_does_not_start() {
     let status =
         json!({"observedGeneration": 3, "activeVersion": "1.0.0", "rollout": {"active": false, "message": message}});
     let view = AgentView::of_cluster(&agent(&record, status), &deployments()[..1], &[], now());
-    assert_snapshot!(render_page(&view, now()), @"");
+    assert_snapshot!(render_page(&view, now()), @r"
+    agent       shop/support
+    phase       idle
+    stable      1.0.0, 2/2 pods ready
+    waits for   cooling down after a rollback until 2026-01-02T10:13:00Z (in 30s)
+
+    DECISIONS
+      rolled-back support-pack 1.0.9: pod unhealthy   2026-01-01 09:00:00 UTC (25h ago)   commit not known
+
+    REJECTED: DO NOT START AGAIN BY THEMSELVES
+      support-pack 1.0.9   2026-01-01 09:00:00 UTC (25h ago)      pod unhealthy
+
+    WARNINGS
+      the status is about generation 3 and the object is at 4: Serin has not looked at it yet
+    ");
 }
 
 #[test]
@@ -254,7 +403,27 @@ fn the_branch_alone_gives_the_same_page_with_the_commits_of_the_decisions() {
         author: "Serin".to_owned(),
         at: at("09:00:01"),
     }]);
-    assert_snapshot!(render_page(&view, now()), @"");
+    assert_snapshot!(render_page(&view, now()), @r"
+    agent       shop/support
+    phase       stepping, step 2 of 3
+    stable      1.0.0
+    candidate   1.1.0
+    weight      25% asked for, 20% delivered
+    waits for   1 available pod
+    rollout     support-3, started 2026-01-02 10:00:00 UTC (12m ago)
+    commit      cccccccccc
+
+    STEPS
+      ✓ 1   setWeight 25   2026-01-02 10:00:00 UTC   took 60s
+      ▸ 2                  2026-01-02 10:01:00 UTC   for 11m
+
+    DECISIONS
+      rolled-back support-pack 1.0.9: pod unhealthy   2026-01-02 09:00:00 UTC (72m ago)    dddddddddd   roll back shop/support from support-pack 1.0.9
+      promoted support-pack 1.0.0                     2026-01-02 08:30:00 UTC (102m ago)   eeeeeeeeee
+
+    REJECTED: DO NOT START AGAIN BY THEMSELVES
+      support-pack 1.0.9   2026-01-02 09:00:00 UTC (72m ago)   dddddddddd   pod unhealthy
+    ");
     assert_eq!(view.decisions[0].committed_at, Some(at("09:00:01")));
 }
 
