@@ -157,8 +157,16 @@ struct Live {
 async fn compare(cluster: &dyn Cluster, wanted: &Wanted, clock: &dyn Clock) -> Result<Report, Failure> {
     let (loaded, source) = (&wanted.loaded, &wanted.source.name);
     let mut live = within_patience(read_live(cluster, wanted)).await?;
-    let plan = plan_whole(loaded, &live.objects, source);
+    let plan = plan_whole(loaded, &live.objects, source, &wanted.claimants());
+    live.notes.extend(wanted.others().map(|others| {
+        format!(
+            "the other sources of the settings ({others}) were not read: an object that one of them holds too may stay"
+        )
+    }));
     let (mut entries, unchanged) = entries(cluster, loaded, &plan, &live.objects).await;
+    if !plan.refused.is_empty() {
+        live.notes.push("the files of another source are compared as that one with --source NAME".to_owned());
+    }
     for key in &plan.terminating {
         live.notes.push(format!("{key} is being deleted, and is created again when it is gone"));
     }

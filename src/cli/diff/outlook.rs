@@ -72,6 +72,9 @@ impl<'a> Around<'a> {
             }),
             packs,
             providers: referable(&Kind::PROVIDER),
+            // Which credentials there are changes pods, and no decision.
+            credentials: BTreeMap::new(),
+            peers: of_kind(&Kind::AGENT_RUNTIME),
             tool_registries: referable(&Kind::TOOL_REGISTRY),
             live: own.iter().filter_map(|key| self.objects.get(key).cloned()).collect(),
             refused: BTreeMap::new(),

@@ -59,7 +59,7 @@ impl Scene {
         for kind in synced_kinds(&wanted.loaded) {
             live.extend(self.cluster.list(&kind, None).await.unwrap());
         }
-        for write in plan_whole(&wanted.loaded, &live, &wanted.source.name).applies {
+        for write in plan_whole(&wanted.loaded, &live, &wanted.source.name, &wanted.claimants()).applies {
             self.cluster.apply(&write).await.unwrap();
         }
     }
@@ -237,8 +237,9 @@ async fn an_object_of_another_source_is_refused_and_not_taken_over() {
     let report = scene.diff().await;
     assert_snapshot!(report.text(Paint::Plain), @r"
     refused ConfigMap shop/a  a.yaml:1
-      ConfigMap shop/a belongs to the source default: remove it from one of the two
+      ConfigMap shop/a belongs to the source default, which is not in the settings: with `adoptFrom: [default]`, other takes it over
 
+    note: the files of another source are compared as that one with --source NAME
     0 to create, 0 to change, 0 to prune, 0 unchanged, 1 refused
     ");
 }

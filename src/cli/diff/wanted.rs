@@ -3,12 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::apply::{Claimant, Claimants};
 use crate::cli::diff::DiffArgs;
 use crate::cli::exit::{ExitStatus, Failure};
 use crate::cli::reach::{CommandMirror, command_mirror, explain_repository};
 use crate::git::checkout::Checkout;
 use crate::git::{NetworkLimits, Repository, RepositoryError, Revision, limit_network};
 use crate::ids::{BranchName, CommitSha, SourceName};
+use crate::manifest::Rules;
 use crate::reconcile::serve::{schemas, source_options};
 use crate::reconcile::source::{Loaded, Source};
 use crate::settings::{
@@ -25,6 +27,7 @@ pub(super) struct Wanted {
     pub(super) loaded: Arc<Loaded>,
     /// Where the files are, for people.
     pub(super) place: String,
+    rules: Rules,
     repository: Arc<dyn Repository>,
     _mirror: Option<CommandMirror>,
 }
@@ -139,13 +142,35 @@ impl Wanted {
         place: String,
         mirror: Option<CommandMirror>,
     ) -> Result<Self, Failure> {
-        let reader = Source::new(source_options(&source, &settings), Arc::clone(&repository), schemas());
+        let options = source_options(&source, &settings);
+        let rules = options.rules.clone();
+        let reader = Source::new(options, Arc::clone(&repository), schemas());
         let loaded = reader.load(commit).await.map_err(explain_repository)?;
         let place = match source.path.as_str() {
             "" => place,
             folder => format!("{folder} in {place}"),
         };
-        Ok(Self { settings, source, loaded, place, repository, _mirror: mirror })
+        Ok(Self { settings, source, loaded, place, rules, repository, _mirror: mirror })
+    }
+
+    /// Who may own an object: of this source alone is known what it holds.
+    pub(super) fn claimants(&self) -> Claimants<'_> {
+        Claimants(vec![Claimant {
+            source: &self.source.name,
+            adopts_from: &self.source.adopt_from,
+            rules: &self.rules,
+            desired: Some(&self.loaded.desired),
+            was_asked: true,
+            is_behind: false,
+        }])
+    }
+
+    /// The names of the other sources of the settings; `None`: there are none.
+    pub(super) fn others(&self) -> Option<String> {
+        let others = self.settings.sources.iter().map(|other| other.name.as_str());
+        // Without a settings file there is one source, whatever it is called.
+        let others: Vec<&str> = others.filter(|name| *name != self.source.name.as_str()).collect();
+        (self.settings.sources.len() > 1).then(|| others.join(", "))
     }
 
     /// Whether the files are of a commit that has `commit` behind it.
