@@ -2,6 +2,7 @@
 //!
 //! stdout holds results and nothing else (see [`output`]); what is told on the way goes to stderr.
 
+pub mod check;
 pub mod crds;
 pub mod demo;
 pub mod diff;
@@ -49,6 +50,8 @@ pub enum Command {
     Diff(Box<diff::DiffArgs>),
     /// Show all agents, or one in full: step, weights, versions, and what each waits for
     Status(Box<status::StatusArgs>),
+    /// Check manifests as the daemon does, without a cluster: for editors and pull requests
+    Check(check::CheckArgs),
     /// Print the CustomResourceDefinitions, for kubectl apply -f -
     Crds(crds::CrdsArgs),
 }
@@ -96,6 +99,7 @@ fn run_command() -> Result<ExitStatus, Failure> {
         Command::Run(_) | Command::Demo(_) => unreachable!("they were handled above"),
         Command::Diff(args) => diff::run(*args, &typed, &environment),
         Command::Status(args) => status::run(*args, &typed, &environment),
+        Command::Check(args) => check::run(args, &typed, &environment),
         Command::Crds(args) => crds::run(&args),
     }
 }

@@ -28,7 +28,7 @@ use tokio::task::spawn_blocking;
 use super::address::{Address, Credentials, Place};
 use super::error::{self, Failure};
 use super::folder::{self, Folder};
-use super::snapshot::{self, ReadFailure};
+use super::snapshot::{self, Listing, ReadFailure};
 use super::transport::{self, Advertised, NetworkLimits, Stop};
 use super::{
     CommitInfo, Publication, PublishOutcome, Repository, RepositoryError, Revision, Snapshot, commit, housekeeping,
@@ -209,12 +209,13 @@ impl Repository for Mirror {
     async fn snapshot(&self, commit: &CommitSha, root: &TreePath) -> Result<Snapshot, RepositoryError> {
         let (at, below) = (commit.clone(), root.clone());
         match self.read_from(move |mirror| snapshot::files(mirror, &at, &below)).await? {
-            Ok(files) => Ok(Snapshot { commit: commit.clone(), files }),
+            Ok(Listing { files, not_followed }) => Ok(Snapshot { commit: commit.clone(), files, not_followed }),
             Err(ReadFailure::UnknownCommit) => Err(error::not_found(&self.inner.address, format!("commit {commit}"))),
             Err(ReadFailure::NoFolder) => {
                 let folder = root.as_str().trim_matches('/');
                 Err(error::not_found(&self.inner.address, format!("folder {folder}")))
             }
+            Err(ReadFailure::TooLarge(why)) => Err(RepositoryError::TooLarge { address: self.address(), why }),
             Err(ReadFailure::Damage(why)) => Err(self.broken(&why)),
         }
     }
@@ -224,7 +225,9 @@ impl Repository for Mirror {
         match self.read_from(move |mirror| snapshot::contents(mirror, &wanted, limit)).await? {
             Ok(contents) => Ok(contents),
             Err(ReadFailure::Damage(why)) => Err(self.broken(&why)),
-            Err(ReadFailure::UnknownCommit | ReadFailure::NoFolder) => Err(self.broken("a file is missing")),
+            Err(ReadFailure::UnknownCommit | ReadFailure::NoFolder | ReadFailure::TooLarge(_)) => {
+                Err(self.broken("a file is missing"))
+            }
         }
     }
 
@@ -239,7 +242,7 @@ impl Repository for Mirror {
         };
         match self.read_from(within).await? {
             Ok(contained) => Ok(contained),
-            Err(ReadFailure::UnknownCommit | ReadFailure::NoFolder) => Ok(false),
+            Err(ReadFailure::UnknownCommit | ReadFailure::NoFolder | ReadFailure::TooLarge(_)) => Ok(false),
             Err(ReadFailure::Damage(why)) => Err(self.broken(&why)),
         }
     }

@@ -16,6 +16,7 @@ pub mod simulated;
 mod snapshot;
 mod transport;
 mod watch;
+pub mod working_tree;
 
 pub use address::Credentials;
 pub use transport::{NetworkLimits, limit_network};
@@ -48,6 +49,24 @@ pub struct Snapshot {
     /// Regular files by path from the root of the repository, in order. Links and submodules are not
     /// in it.
     pub files: BTreeMap<TreePath, BlobId>,
+    /// What else stands there, by path, and is not read.
+    pub not_followed: BTreeMap<TreePath, NotFollowed>,
+}
+
+/// Something in a tree that is neither a folder nor a file that can be read. Nothing behind it is: what lies outside the
+/// repository is nobody's commit, and what lies inside is read where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NotFollowed {
+    /// A symbolic link to a file of the repository.
+    Link,
+    /// A symbolic link to a folder of the repository.
+    FolderLink,
+    /// A symbolic link out of the repository, or to nothing.
+    StrayLink,
+    /// A submodule: a commit of another repository.
+    Submodule,
+    /// A file or folder whose name is not UTF-8; its path is given as well as it can be.
+    Name,
 }
 
 /// Who made a commit.
@@ -171,6 +190,14 @@ pub enum RepositoryError {
         /// Address without credentials.
         address: String,
     },
+    /// What is there is more than Serin takes in.
+    #[error("{address} cannot be used: {why}")]
+    TooLarge {
+        /// Address without credentials.
+        address: String,
+        /// What there is too much of, and how much may be.
+        why: String,
+    },
     /// Something on this machine: the mirror's disk, a corrupt object.
     #[error("the mirror of {address} failed: {why}")]
     Mirror {
@@ -188,6 +215,7 @@ impl RepositoryError {
             Self::Unreachable { .. } => "unreachable",
             Self::Unauthorized { .. } => "unauthorized",
             Self::NotFound { .. } => "not_found",
+            Self::TooLarge { .. } => "too_large",
             Self::Mirror { .. } => "mirror",
         }
     }

@@ -4,10 +4,12 @@
 //! their contents.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use git2::{ErrorCode, ObjectType, Oid, Repository, Tree};
 
+use super::NotFollowed;
 use crate::ids::{BlobId, CommitSha, TreePath};
 
 /// Why a read did not give an answer.
@@ -17,6 +19,8 @@ pub(super) enum ReadFailure {
     UnknownCommit,
     /// The commit has no such folder.
     NoFolder,
+    /// There are more names, or deeper folders, than are walked through.
+    TooLarge(String),
     /// An object that must be there is not, or cannot be read.
     Damage(String),
 }
@@ -32,12 +36,25 @@ pub(super) fn oid(commit: &CommitSha) -> Option<Oid> {
     (commit.as_str().len() == 40).then(|| Oid::from_str(commit.as_str()).ok()).flatten()
 }
 
-/// The regular files below `root` in path order. Links, submodules and names that are not UTF-8 are left out.
-pub(super) fn files(
-    repo: &Repository,
-    commit: &CommitSha,
-    root: &TreePath,
-) -> Result<BTreeMap<TreePath, BlobId>, ReadFailure> {
+/// How many names one source may have below its folder. Listing a million takes about a second and some 150 MB; and a
+/// tree may name the same subtree many times, so that a commit of ten kilobytes can hold more names than memory has room
+/// for.
+const MAX_NAMES: usize = 1_000_000;
+
+/// How deep folders may be nested. The walk descends by recursion; no checkout has paths of this many parts.
+const MAX_FOLDERS: usize = 256;
+
+/// What stands below a folder.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    /// Regular files.
+    pub(super) files: BTreeMap<TreePath, BlobId>,
+    /// What is not read.
+    pub(super) not_followed: BTreeMap<TreePath, NotFollowed>,
+}
+
+/// What stands below `root`.
+pub(super) fn files(repo: &Repository, commit: &CommitSha, root: &TreePath) -> Result<Listing, ReadFailure> {
     let Some(id) = oid(commit) else { return Err(ReadFailure::UnknownCommit) };
     let tree = match repo.find_commit(id) {
         Ok(commit) => commit.tree()?,
@@ -45,11 +62,11 @@ pub(super) fn files(
         Err(error) => return Err(error.into()),
     };
     let folder = root.as_str().trim_matches('/');
-    let mut found = Vec::new();
+    let mut walk = Walk { repo, root: &tree, prefix: String::new(), found: Vec::new(), not_followed: BTreeMap::new() };
     if folder.is_empty() {
-        walk(repo, &tree, &mut String::new(), &mut found)?;
+        walk.descend(&tree, 0)?;
     } else {
-        let entry = match tree.get_path(std::path::Path::new(folder)) {
+        let entry = match tree.get_path(Path::new(folder)) {
             Ok(entry) if entry.kind() == Some(ObjectType::Tree) => entry,
             Ok(_) => return Err(ReadFailure::NoFolder),
             // A missing subtree object is damage, but then the commit above it has failed to be complete:
@@ -57,11 +74,11 @@ pub(super) fn files(
             Err(error) if error.code() == ErrorCode::NotFound => return Err(missing_folder(repo, &tree, folder)),
             Err(error) => return Err(error.into()),
         };
-        let mut prefix = format!("{folder}/");
-        walk(repo, &repo.find_tree(entry.id())?, &mut prefix, &mut found)?;
+        walk.prefix = format!("{folder}/");
+        walk.descend(&repo.find_tree(entry.id())?, 0)?;
     }
     // Git sorts a folder as if its name ended in a slash, which is the order of whole paths: already sorted.
-    Ok(found.into_iter().collect())
+    Ok(Listing { files: walk.found.into_iter().collect(), not_followed: walk.not_followed })
 }
 
 /// The contents of blobs in the order asked for; `None` for those above `limit` bytes.
@@ -83,29 +100,92 @@ pub(super) fn contents(repo: &Repository, blobs: &[BlobId], limit: u64) -> Resul
         .collect()
 }
 
-fn walk(
-    repo: &Repository,
-    tree: &Tree<'_>,
-    prefix: &mut String,
-    found: &mut Vec<(TreePath, BlobId)>,
-) -> Result<(), ReadFailure> {
-    for entry in tree {
-        let Ok(name) = entry.name() else { continue };
-        match entry.filemode() {
-            REGULAR | REGULAR_GROUP_WRITABLE | EXECUTABLE => {
-                found.push((TreePath::new(format!("{prefix}{name}")), BlobId::new(entry.id().to_string())));
+struct Walk<'a> {
+    repo: &'a Repository,
+    /// The root of the whole commit: where links are looked up.
+    root: &'a Tree<'a>,
+    prefix: String,
+    found: Vec<(TreePath, BlobId)>,
+    not_followed: BTreeMap<TreePath, NotFollowed>,
+}
+
+impl Walk<'_> {
+    fn descend(&mut self, tree: &Tree<'_>, depth: usize) -> Result<(), ReadFailure> {
+        if depth > MAX_FOLDERS {
+            return Err(ReadFailure::TooLarge(format!("folders are nested deeper than {MAX_FOLDERS} levels")));
+        }
+        for entry in tree {
+            if self.found.len() + self.not_followed.len() >= MAX_NAMES {
+                return Err(ReadFailure::TooLarge(format!("there are more than {MAX_NAMES} files")));
             }
-            FOLDER => {
-                let length = prefix.len();
-                prefix.push_str(name);
-                prefix.push('/');
-                walk(repo, &repo.find_tree(entry.id())?, prefix, found)?;
-                prefix.truncate(length);
+            let prefix = &self.prefix;
+            let Ok(name) = entry.name() else {
+                let path = format!("{prefix}{}", String::from_utf8_lossy(entry.name_bytes()));
+                self.not_followed.insert(TreePath::new(path), NotFollowed::Name);
+                continue;
+            };
+            let path = || TreePath::new(format!("{prefix}{name}"));
+            match entry.filemode() {
+                REGULAR | REGULAR_GROUP_WRITABLE | EXECUTABLE => {
+                    self.found.push((path(), BlobId::new(entry.id().to_string())));
+                }
+                FOLDER => {
+                    let length = prefix.len();
+                    let folder = self.repo.find_tree(entry.id())?;
+                    self.prefix.push_str(name);
+                    self.prefix.push('/');
+                    self.descend(&folder, depth + 1)?;
+                    self.prefix.truncate(length);
+                }
+                SUBMODULE => {
+                    self.not_followed.insert(path(), NotFollowed::Submodule);
+                }
+                _ => {
+                    let link = self.link(entry.id())?;
+                    self.not_followed.insert(path(), link);
+                }
             }
-            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Where the link leads whose text is the blob `id`, and that stands in the folder `prefix`.
+    fn link(&self, id: Oid) -> Result<NotFollowed, ReadFailure> {
+        let odb = self.repo.odb()?;
+        if odb.read_header(id)?.0 > LONGEST_LINK {
+            return Ok(NotFollowed::StrayLink);
+        }
+        let object = odb.read(id)?;
+        let target = std::str::from_utf8(object.data()).ok().and_then(|text| resolve_link(&self.prefix, text));
+        let kind = match target.as_deref() {
+            None => None,
+            Some("") => Some(ObjectType::Tree),
+            Some(target) => self.root.get_path(Path::new(target)).ok().and_then(|entry| entry.kind()),
+        };
+        Ok(match kind {
+            Some(ObjectType::Tree) => NotFollowed::FolderLink,
+            Some(ObjectType::Blob) => NotFollowed::Link,
+            _ => NotFollowed::StrayLink,
+        })
+    }
+}
+
+/// The path from the root of the repository that a link in the folder `prefix` names; `None` where it leads out of it.
+pub(super) fn resolve_link(prefix: &str, target: &str) -> Option<String> {
+    if target.starts_with('/') || target.is_empty() {
+        return None;
+    }
+    let mut parts: Vec<&str> = prefix.split('/').filter(|part| !part.is_empty()).collect();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
         }
     }
-    Ok(())
+    Some(parts.join("/"))
 }
 
 fn missing_folder(repo: &Repository, root: &Tree<'_>, folder: &str) -> ReadFailure {
@@ -128,3 +208,7 @@ const REGULAR: i32 = 0o100_644;
 const REGULAR_GROUP_WRITABLE: i32 = 0o100_664;
 const EXECUTABLE: i32 = 0o100_755;
 const FOLDER: i32 = 0o040_000;
+const SUBMODULE: i32 = 0o160_000;
+
+/// The longest path that Linux follows.
+const LONGEST_LINK: usize = 4_096;

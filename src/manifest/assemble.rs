@@ -89,12 +89,27 @@ fn place(file: &LoadedFile, entry: &Entry) -> String {
     format!("{}:{}:{}", file.path, entry.name_at.line, entry.name_at.column)
 }
 
+/// How many places of one object are named, and get a problem of their own. Of an object that a script wrote into a hundred
+/// thousand files, each would name all others.
+const MAX_PLACES: usize = 10;
+
 /// Which of the two is meant cannot be told, so neither is applied.
 fn report_twice(found: &[(&LoadedFile, &Entry)], desired: &mut Desired) {
-    for (i, (file, entry)) in found.iter().enumerate() {
-        let others: Vec<String> =
-            found.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, (file, entry))| place(file, entry)).collect();
+    for (_, entry) in found {
         desired.held.insert(entry.key.clone());
+    }
+    for (i, (file, entry)) in found.iter().enumerate().take(MAX_PLACES) {
+        let is_other = |(j, _): &(usize, &(&LoadedFile, &Entry))| *j != i;
+        let mut others: Vec<String> = found
+            .iter()
+            .enumerate()
+            .filter(is_other)
+            .take(MAX_PLACES)
+            .map(|(_, (file, entry))| place(file, entry))
+            .collect();
+        if found.len() - 1 > MAX_PLACES {
+            others.push(format!("{} other places", found.len() - 1 - MAX_PLACES));
+        }
         desired.problems.push(Diagnostic {
             file: file.path.clone(),
             position: entry.name_at,

@@ -76,7 +76,39 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// A bounded name.
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::File,
+        Self::Syntax,
+        Self::NotAnObject,
+        Self::NotGranted,
+        Self::UnknownField,
+        Self::InvalidField,
+        Self::MissingField,
+        Self::Duplicate,
+        Self::Conflict,
+        Self::Unsupported,
+        Self::Suspicious,
+    ];
+
+    /// A sentence about all problems of this sort.
+    pub fn summary(self) -> &'static str {
+        match self {
+            Self::File => "The file cannot be read as a manifest.",
+            Self::Syntax => "The document is not YAML or JSON, or has a key twice.",
+            Self::NotAnObject => "The document is not a Kubernetes object.",
+            Self::NotGranted => "The settings of the source do not grant this kind or namespace.",
+            Self::UnknownField => "The kind has no such field.",
+            Self::InvalidField => "The kind does not allow this value.",
+            Self::MissingField => "A required field is missing.",
+            Self::Duplicate => "The same object is in two places.",
+            Self::Conflict => "Two objects get in each other's way.",
+            Self::Unsupported => "This version of Serin does not do this.",
+            Self::Suspicious => "This is accepted, but surely not meant.",
+        }
+    }
+
+    /// A bounded name, which stays the same from version to version: the rule of `serin check`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -213,6 +245,13 @@ impl Diagnostic {
     /// Whether the object is refused for it.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
+    }
+
+    /// Where the text that it is about ends, on the same line: the column behind its last character. `None` where the
+    /// source is not shown.
+    pub fn end_column(&self) -> Option<u32> {
+        let length = u32::try_from(self.snippet.as_ref()?.mark_len).ok()?;
+        Some(self.position.column.saturating_add(length))
     }
 
     /// The text for people: place and message, the source line with a mark, the hint.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 
+use crate::git::NotFollowed;
 use crate::ids::TreePath;
 use crate::object::{Kind, Object, ObjectKey};
 
@@ -59,6 +60,10 @@ pub struct LoadedFile {
     pub(super) entries: Vec<Entry>,
     pub(super) is_unreadable: bool,
     pub(super) problems: Vec<Diagnostic>,
+    /// How many bytes of it were read.
+    pub(super) bytes: u64,
+    /// Problems were left out because other files had so many.
+    pub(super) is_shortened: bool,
 }
 
 /// One object that the file names, usable or not.
@@ -82,6 +87,63 @@ impl LoadedFile {
             Some("split it".to_owned()),
         );
         file.finish()
+    }
+
+    /// Something in the place of a file or a folder that is not read. `None`: nothing is lost by that.
+    ///
+    /// What was read there before may now be behind it, so nothing may be pruned.
+    pub fn not_followed(path: &TreePath, what: NotFollowed) -> Option<Self> {
+        if path.as_str().split('/').any(|part| part.starts_with(".git")) {
+            return None;
+        }
+        let (severity, message, hint) = match what {
+            NotFollowed::Submodule => (
+                Severity::Warning,
+                "a submodule is not followed; while it is here, nothing is pruned",
+                "make it a source of its own, or point the path of the source beside it",
+            ),
+            NotFollowed::Link if is_manifest(path) => (
+                Severity::Error,
+                "this is a symbolic link, which is not followed",
+                "commit the file itself in its place",
+            ),
+            NotFollowed::Link => return None,
+            NotFollowed::FolderLink => (
+                Severity::Warning,
+                "a symbolic link to a folder is not followed; while it is here, nothing is pruned",
+                "commit the folder itself in its place, or point the path of the source beside it",
+            ),
+            NotFollowed::StrayLink => (
+                Severity::Warning,
+                "a symbolic link out of the repository, or to nothing, is not followed; while it is here, nothing is \
+                 pruned",
+                "commit the file or folder itself in its place",
+            ),
+            NotFollowed::Name => {
+                (Severity::Error, "the name is not UTF-8, and what it names is not read", "give it a name in UTF-8")
+            }
+        };
+        let severity = if is_manifest(path) { Severity::Error } else { severity };
+        let mut file = Loader::new(path, "").finish();
+        file.is_unreadable = true;
+        file.problems.push(Diagnostic {
+            file: path.clone(),
+            position: Position::START,
+            severity,
+            problem: Problem::File,
+            object: None,
+            field: String::new(),
+            message: message.to_owned(),
+            hint: Some(hint.to_owned()),
+            snippet: None,
+        });
+        Some(file)
+    }
+
+    /// Whether all of its problems are told: what was left out because of other files may be told when those are
+    /// mended.
+    pub fn is_whole(&self) -> bool {
+        !self.is_shortened
     }
 
     /// What is wrong with the file by itself, in order.
@@ -208,7 +270,14 @@ struct Loader<'a> {
 
 impl<'a> Loader<'a> {
     fn new(path: &TreePath, text: &'a str) -> Self {
-        let file = LoadedFile { path: path.clone(), entries: Vec::new(), is_unreadable: false, problems: Vec::new() };
+        let file = LoadedFile {
+            path: path.clone(),
+            entries: Vec::new(),
+            is_unreadable: false,
+            problems: Vec::new(),
+            bytes: u64::try_from(text.len()).unwrap_or(u64::MAX),
+            is_shortened: false,
+        };
         Self { file, text, lines: None, hides_source: false, untold: 0 }
     }
 

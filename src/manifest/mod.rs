@@ -5,6 +5,8 @@
 //! be used becomes a [`Diagnostic`], and what is known about the objects behind it ([`Desired::held`],
 //! [`Desired::unreadable`]) keeps a sync from pruning them.
 //!
+//! [`Intake`] bounds what all files of a source cost together.
+//!
 //! In order: `split` finds the documents of a file, `parse` reads one into a tree of `node`s that know
 //! their places, `object_rules` asks who it is and whether it is granted, `schema` and `validate` hold it
 //! to its schema, `agent`, `analysis_template` and `prompt_pack` to what a schema cannot say.
@@ -16,6 +18,7 @@ mod agent;
 mod analysis_template;
 mod assemble;
 mod diagnostic;
+mod intake;
 mod load;
 mod names;
 mod near;
@@ -34,6 +37,7 @@ mod tests;
 
 pub use assemble::{Desired, assemble};
 pub use diagnostic::{Diagnostic, Position, Problem, Severity, Snippet};
+pub use intake::Intake;
 pub use load::{LoadedFile, Located, Origin, is_manifest, load_file};
 pub use rules::{ClusterScoped, DEFAULT_MAX_FILE_BYTES, KindRule, Namespaces, Rules};
 pub use schema::{SchemaError, Schemas};

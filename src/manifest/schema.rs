@@ -80,6 +80,12 @@ pub struct Schemas {
 }
 
 impl Schemas {
+    /// Those of the CustomResourceDefinitions in this program, which `serin crds` prints.
+    pub fn embedded() -> Self {
+        let texts = crate::api::crds::all().into_iter().map(|(_, text)| text);
+        Self::from_crds(texts).expect("the embedded CRDs are valid, which a test sees to")
+    }
+
     /// Reads the schemas from the texts of CustomResourceDefinitions, and adds that of ConfigMaps.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use tokio::task::JoinSet;
 
-use crate::api::{crds, names};
+use crate::api::names;
 use crate::clock::{Clock, SystemClock};
 use crate::cluster::Cluster;
 use crate::cluster::api_server::{
@@ -264,7 +264,8 @@ pub(crate) fn source_options(source: &SourceSettings, settings: &Settings) -> So
     }
 }
 
-fn rules(source: &SourceSettings) -> Rules {
+/// What the settings grant to a source.
+pub(crate) fn rules(source: &SourceSettings) -> Rules {
     Rules {
         kinds: source.kinds.clone(),
         namespaces: match &source.namespaces {

@@ -8,12 +8,12 @@ use jiff::{SignedDuration, Timestamp};
 use crate::apply::{Refusal, SyncPlan};
 use crate::git::{Author, Repository, RepositoryError, Snapshot};
 use crate::ids::{AgentKey, BlobId, BranchName, CommitSha, SourceName, TreePath};
-use crate::manifest::{Desired, LoadedFile, Rules, Schemas, assemble, is_manifest, load_file};
+use crate::manifest::{Desired, Intake, LoadedFile, Rules, Schemas, assemble, is_manifest, load_file};
 use crate::object::{Object, ObjectKey};
 use crate::rollout::{Decision, Publish};
 
-/// How many files are read from the mirror at once: bounds memory at some tens of megabytes.
-const READ_BATCH: usize = 256;
+/// How many files are read from the mirror at once: at most 128 MiB where each has the largest size that is read.
+const READ_BATCH: usize = 32;
 
 /// How long after a push an answer from before it is taken for that of a replica that lags behind.
 const REPLICA_LAG: SignedDuration = SignedDuration::from_secs(30);
@@ -152,9 +152,11 @@ impl Source {
         let snapshot = self.repository.snapshot(commit, &self.options.root).await?;
         let known = self.state().cache.clone();
         let (mut files, mut unread) = (BTreeMap::new(), Vec::new());
+        let mut intake = Intake::default();
         for (path, blob) in snapshot.files.iter().filter(|(path, _)| is_manifest(path)) {
             match known.get(path) {
                 Some((seen, file)) if seen == blob => {
+                    intake.count(file);
                     files.insert(path.clone(), (blob.clone(), Arc::clone(file)));
                 }
                 _ => unread.push((path.clone(), blob.clone())),
@@ -166,13 +168,22 @@ impl Source {
             let contents = self.repository.read(&blobs, u64::try_from(limit).unwrap_or(u64::MAX)).await?;
             for ((path, blob), content) in batch.iter().zip(contents) {
                 let file = match content {
+                    Some(bytes) if !intake.admits(path, bytes.len()) => continue,
                     Some(bytes) => load_file(path, &bytes, &self.options.rules, &self.schemas),
                     None => LoadedFile::too_large(path, limit),
                 };
-                files.insert(path.clone(), (blob.clone(), Arc::new(file)));
+                files.insert(path.clone(), (blob.clone(), Arc::new(intake.take(file))));
             }
         }
-        let desired = assemble(files.values().map(|(_, file)| file.as_ref()));
+        let mut others: Vec<LoadedFile> = snapshot
+            .not_followed
+            .iter()
+            .filter_map(|(path, what)| LoadedFile::not_followed(path, *what))
+            .map(|file| intake.take(file))
+            .collect();
+        others.extend(intake.rest());
+        let desired = assemble(files.values().map(|(_, file)| file.as_ref()).chain(&others));
+        files.retain(|_, (_, file)| file.is_whole());
         let loaded = Arc::new(Loaded { commit: commit.clone(), snapshot, desired });
         let mut state = self.state();
         state.cache = files;

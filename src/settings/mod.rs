@@ -33,7 +33,7 @@ pub use origin::{Origin, Setting};
 pub use print::render_config;
 pub use problem::{Problem, Problems, closest};
 pub use repo::{Credentials, RepoAddress, Secret};
-pub use resolve::{Loaded, load, resolve_log};
+pub use resolve::{Loaded, NO_CLUSTER_NAME, load, resolve_log};
 
 /// Whether a text can be the name of a source.
 pub(crate) fn is_source_name(text: &str) -> bool {

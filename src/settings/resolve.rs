@@ -30,6 +30,9 @@ pub(crate) const DEFAULT_LISTEN: &str = "0.0.0.0:8080";
 /// Agents looked at side by side when nothing is said: passes wait for the API server, not for a core.
 pub(crate) const DEFAULT_WORKERS: usize = 8;
 
+/// What is said where nothing names the cluster: commands that do without the name know the problem by it.
+pub const NO_CLUSTER_NAME: &str = "this cluster has no name";
+
 /// Settings, and what people may want to know about them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
@@ -280,7 +283,7 @@ impl<'a> Resolver<'a> {
         let name = self.parse("clusterName", given, parse_cluster_name);
         if !is_given && *cluster != ClusterAccess::Simulated {
             self.problems.push(
-                Problem::new(Origin::Default, "this cluster has no name").hint(
+                Problem::new(Origin::Default, NO_CLUSTER_NAME).hint(
                     "say --cluster-name; it names the status branch, so each cluster that shares a repository needs its own",
                 ),
             );

@@ -22,6 +22,7 @@ help_of! {
     help_of_demo: ["demo", "--help"];
     help_of_diff: ["diff", "--help"];
     help_of_status: ["status", "--help"];
+    help_of_check: ["check", "--help"];
     help_of_crds: ["crds", "--help"];
 }
 
@@ -30,5 +31,5 @@ fn every_command_has_its_help_here() {
     let help = serin(&["--help"]).stdout;
     let commands = help.split("Commands:\n").nth(1).and_then(|rest| rest.split("\n\n").next()).unwrap();
     let names: Vec<&str> = commands.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(names, ["run", "demo", "diff", "status", "crds", "help"], "add the new command to this file");
+    assert_eq!(names, ["run", "demo", "diff", "status", "check", "crds", "help"], "add the new command to this file");
 }

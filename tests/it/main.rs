@@ -30,6 +30,7 @@ mod workload;
 mod writeback_message;
 
 mod cli_diff;
+mod cli_check;
 mod cli_help;
 mod cli_settings;
 mod cli_status;
@@ -37,6 +38,8 @@ mod cli_status_agent;
 mod cli_support;
 mod daemon;
 mod demo;
+
+mod bad_input;
 
 mod architecture;
 mod deploy;
