@@ -212,3 +212,76 @@ const SUBMODULE: i32 = 0o160_000;
 
 /// The longest path that Linux follows.
 const LONGEST_LINK: usize = 4_096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_resolved_within_the_repository_and_nowhere_else() {
+        for (prefix, target, path) in [
+            ("a/b/", "c.yaml", Some("a/b/c.yaml")),
+            ("a/b/", "../../c", Some("c")),
+            ("a/b/", "../..", Some("")),
+            ("a/b/", "../../..", None),
+            ("", "..", None),
+            ("a/", "./x//y", Some("a/x/y")),
+            ("a/", "/etc/passwd", None),
+            ("a/", "", None),
+        ] {
+            assert_eq!(resolve_link(prefix, target).as_deref(), path, "{prefix} {target}");
+        }
+    }
+
+    /// A bare repository in a folder of its own, with a commit of the tree that `make` returns.
+    fn repository(make: impl FnOnce(&Repository) -> Oid) -> (tempfile::TempDir, Repository, CommitSha) {
+        let folder = tempfile::tempdir().unwrap();
+        let repository = Repository::init_bare(folder.path()).unwrap();
+        let tree = make(&repository);
+        let who = git2::Signature::new("a", "a@example.com", &git2::Time::new(0, 0)).unwrap();
+        let tree = repository.find_tree(tree).unwrap();
+        let commit = repository.commit(None, &who, &who, "x", &tree, &[]).unwrap();
+        drop(tree);
+        (folder, repository, CommitSha::new(commit.to_string()))
+    }
+
+    fn tree(repository: &Repository, entries: &[(&str, Oid, i32)]) -> Oid {
+        let mut builder = repository.treebuilder(None).unwrap();
+        for (name, id, mode) in entries {
+            builder.insert(name, *id, *mode).unwrap();
+        }
+        builder.write().unwrap()
+    }
+
+    #[test]
+    fn a_small_commit_of_more_names_than_memory_has_room_for_is_refused() {
+        let (_folder, repository, commit) = repository(|repository| {
+            let blob = repository.blob(b"x").unwrap();
+            let names: Vec<String> = (0..100).map(|i| format!("f{i}")).collect();
+            let files: Vec<_> = names.iter().map(|name| (name.as_str(), blob, REGULAR)).collect();
+            // Ten to the tenth files in six small trees.
+            (0..4).fold(tree(repository, &files), |below, _| {
+                let folders: Vec<_> = names.iter().map(|name| (name.as_str(), below, FOLDER)).collect();
+                tree(repository, &folders)
+            })
+        });
+        let failure = files(&repository, &commit, &TreePath::new("")).unwrap_err();
+        assert!(
+            matches!(&failure, ReadFailure::TooLarge(why) if why == "there are more than 1000000 files"),
+            "{failure:?}"
+        );
+        // What is small enough below it can be read.
+        assert_eq!(files(&repository, &commit, &TreePath::new("f1/f2/f3")).unwrap().files.len(), 10_000);
+    }
+
+    #[test]
+    fn folders_that_are_nested_too_deep_are_refused() {
+        let (_folder, repository, commit) = repository(|repository| {
+            let blob = repository.blob(b"x").unwrap();
+            (0..5_000)
+                .fold(tree(repository, &[("f", blob, REGULAR)]), |below, _| tree(repository, &[("d", below, FOLDER)]))
+        });
+        let failure = files(&repository, &commit, &TreePath::new("")).unwrap_err();
+        assert!(matches!(&failure, ReadFailure::TooLarge(why) if why.contains("deeper than 256")), "{failure:?}");
+    }
+}

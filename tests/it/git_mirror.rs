@@ -10,8 +10,8 @@ use std::time::Duration;
 use futures::{FutureExt as _, StreamExt as _};
 use serin::git::mirror::{Mirror, MirrorSettings};
 use serin::git::{
-    Author, Credentials, NetworkLimits, NewCommit, Publication, PublishOutcome, Repository, RepositoryError, Revision,
-    limit_network,
+    Author, Credentials, NetworkLimits, NewCommit, NotFollowed, Publication, PublishOutcome, Repository,
+    RepositoryError, Revision, limit_network,
 };
 use serin::ids::{BranchName, CommitSha, TreePath};
 
@@ -367,8 +367,10 @@ async fn links_and_submodules_are_not_files_and_modes_are_kept() {
 
     let view = open(&remote.url(), main());
     let tip = view.fetch().await.unwrap();
-    let files = view.snapshot(&tip, &TreePath::new("")).await.unwrap().files;
-    assert_eq!(files.keys().map(TreePath::as_str).collect::<Vec<_>>(), ["a.yaml", "run.sh"]);
+    let snapshot = view.snapshot(&tip, &TreePath::new("")).await.unwrap();
+    assert_eq!(snapshot.files.keys().map(TreePath::as_str).collect::<Vec<_>>(), ["a.yaml", "run.sh"]);
+    let others: Vec<_> = snapshot.not_followed.iter().map(|(path, what)| (path.as_str(), *what)).collect();
+    assert_eq!(others, [("link.yaml", NotFollowed::Link), ("module", NotFollowed::Submodule)]);
 
     let edits = BTreeMap::from([
         (TreePath::new("run.sh"), Some(b"2".to_vec())),

@@ -117,3 +117,18 @@ fn a_file_of_many_documents_is_read_in_time_that_grows_with_its_size() {
     assert_eq!(desired.objects.len(), 2_300);
     assert_eq!(desired.objects.values().map(|located| located.origin.line).max(), Some(2_299 * 10 + 1));
 }
+
+#[test]
+fn an_object_in_very_many_places_is_told_a_few_times_and_held_everywhere() {
+    let map = |version: usize| format!("---\napiVersion: v{version}\nkind: ConfigMap\nmetadata: {{ name: x }}\n");
+    let files: Vec<_> =
+        (0..200).map(|i| load_with(&format!("{i:03}.yaml"), map(1).repeat(20).as_bytes(), &Rules::default())).collect();
+    let desired = assemble(&files);
+    assert_eq!(summary(&desired), (vec![], vec!["ConfigMap default/x".to_owned()]));
+    assert_eq!(desired.problems.len(), 10);
+    assert!(
+        desired.problems[0].message.ends_with(" and 3989 other places: none of them is applied"),
+        "{}",
+        desired.problems[0]
+    );
+}

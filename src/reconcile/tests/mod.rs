@@ -423,3 +423,111 @@ fn a_replica_that_lags_behind_our_own_push_is_not_taken_for_a_revert() {
     bench.run_for(5);
     assert_eq!(bench.version(), "1.0.0");
 }
+
+#[test]
+fn a_folder_that_is_not_there_is_named_and_holds_up_no_other_source() {
+    let mut bench = Bench::new("[{setWeight: 100}]");
+    let copies = SourceName::new("copies");
+    let error = bench.core.run(&Key::Fetch(copies.clone())).now_or_never().unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "folder copies is not there in git");
+    bench.queue.wake(Key::Fetch(copies));
+    bench.run_for(20);
+    assert!(bench.live_agent().is_some());
+    // It is asked for again without anybody's doing.
+    bench.write("copies/map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: late, namespace: prod}\n");
+    bench.run_for(400);
+    assert!(bench.cluster.live(&ObjectKey::new(Kind::CONFIG_MAP, "prod", "late")).is_some());
+}
+
+#[test]
+fn a_branch_that_is_not_there_is_named_and_what_was_read_last_stays_in_force() {
+    let mut bench = Bench::new("[{setWeight: 100}]");
+    bench.run_for(20);
+    let tip = bench.repository.tip(&bench.branch).unwrap();
+    bench.repository.person("A Person").delete_branch(&bench.branch);
+    let error = bench.core.run(&Key::Fetch(SourceName::new("main"))).now_or_never().unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "branch main is not there in git");
+    bench.fetch();
+    bench.run_for(120);
+    assert!(bench.live_agent().is_some());
+    bench.repository.person("A Person").force_push(&bench.branch, &tip);
+    bench.write("prod/pack-4.yaml", &pack("prod", "4.0.0"));
+    bench.run_for(600);
+    assert!(bench.cluster.live(&ObjectKey::new(Kind::PROMPT_PACK, "prod", "pack-4-0-0")).is_some());
+}
+
+#[test]
+fn a_candidate_whose_pack_does_not_exist_waits_says_so_and_starts_when_it_comes() {
+    let mut bench = Bench::new("[{setWeight: 100}]");
+    bench.run_for(20);
+    bench.write(AGENT, &agent("9.0.0", "[{setWeight: 100}]"));
+    bench.write("prod/other.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other, namespace: prod}\n");
+    bench.fetch();
+    bench.run_for(60);
+    assert_eq!((bench.promotions(), bench.version().as_str()), (0, "1.0.0"));
+    let message = bench.live_agent().unwrap().text("/status/rollout/message").unwrap().to_owned();
+    assert!(message.contains("9.0.0"), "{message}");
+    assert!(bench.cluster.live(&ObjectKey::new(Kind::CONFIG_MAP, "prod", "other")).is_some());
+    bench.write("prod/pack-9.yaml", &pack("prod", "9.0.0"));
+    bench.fetch();
+    bench.run_for(120);
+    assert_eq!((bench.promotions(), bench.version().as_str()), (1, "9.0.0"));
+}
+
+#[test]
+fn a_kind_without_its_definition_is_named_holds_up_nothing_else_and_is_applied_when_it_comes() {
+    let mut bench = Bench::new("[{setWeight: 100}]");
+    bench.cluster.stop_serving(&Kind::TOOL_REGISTRY);
+    let registry = "apiVersion: omnia.altairalabs.ai/v1alpha1\nkind: ToolRegistry\nmetadata: {name: tools, namespace: prod}\nspec: {}\n";
+    bench.write("prod/tools.yaml", registry);
+    bench.run_for(20);
+    assert!(bench.live_agent().is_some());
+    let key = ObjectKey::new(Kind::TOOL_REGISTRY, "prod", "tools");
+    let refused = bench.core.sources[&SourceName::new("main")].refused();
+    assert!(refused[&key].contains("ToolRegistry"), "{}", refused[&key]);
+    bench.cluster.start_serving(&Kind::TOOL_REGISTRY);
+    bench.run_for(60);
+    assert!(bench.cluster.live(&key).is_some());
+    assert!(bench.core.sources[&SourceName::new("main")].refused().is_empty());
+}
+
+#[test]
+fn a_missing_right_is_told_by_verb_and_kind_and_holds_up_nothing_else() {
+    let mut bench = Bench::new("[{setWeight: 100}]");
+    bench.write("prod/map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map, namespace: prod}\n");
+    bench.cluster.inject(Box::new(|call| {
+        if call.key.kind != Kind::CONFIG_MAP || !matches!(call.verb, Verb::Apply(..)) {
+            return Fate::Proceed;
+        }
+        let (kind, namespace) = (Kind::CONFIG_MAP, call.key.namespace.clone());
+        Fate::FailBefore(ClusterError::Forbidden { verb: "patch", kind, namespace, why: "RBAC".to_owned() })
+    }));
+    bench.run_for(20);
+    assert!(bench.live_agent().is_some());
+    let key = ObjectKey::new(Kind::CONFIG_MAP, "prod", "map");
+    let refused = bench.core.sources[&SourceName::new("main")].refused();
+    assert_eq!(refused[&key], "not allowed to patch ConfigMap in namespace \"prod\": RBAC");
+    bench.cluster.inject(Box::new(|_| Fate::Proceed));
+    bench.run_for(60);
+    assert!(bench.cluster.live(&key).is_some());
+}
+
+#[test]
+fn a_clock_that_jumps_by_an_hour_rolls_nothing_back_and_no_pause_lasts_longer_than_it_says_from_then_on() {
+    for jump in [-3_600, 3_600] {
+        let mut bench = Bench::new("[{setWeight: 50}, {pause: {duration: 5m}}, {setWeight: 100}]");
+        bench.run_for(20);
+        bench.write(AGENT, &agent("2.0.0", "[{setWeight: 50}, {pause: {duration: 5m}}, {setWeight: 100}]"));
+        bench.fetch();
+        bench.run_for(60);
+        let message = bench.live_agent().unwrap().text("/status/rollout/message").unwrap().to_owned();
+        assert!(message.contains("pause"), "{message}");
+        bench.clock.advance(SignedDuration::from_secs(jump));
+        // A timer that was set before the jump fires when it fires; a watch or a restart comes at any time.
+        bench.queue.wake(Key::Agent(AgentKey::new("prod", "agent")));
+        bench.run_for(330);
+        let rollbacks =
+            bench.repository.log(&bench.branch).iter().filter(|c| c.message.starts_with("roll back")).count();
+        assert_eq!((bench.promotions(), rollbacks, bench.version().as_str()), (1, 0, "2.0.0"), "by {jump} s");
+    }
+}
