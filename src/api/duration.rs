@@ -20,6 +20,9 @@ const UNITS: [(&str, i128); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
+/// How much of a text that is no duration is shown, in characters.
+const LONGEST_SHOWN: usize = 60;
+
 /// Why a text is no duration.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{text:?} is not a duration: {why}")]
@@ -34,7 +37,8 @@ pub struct DurationError {
 /// # Errors
 /// For any other text, with what is wrong about it.
 pub fn parse_duration(text: &str) -> Result<SignedDuration, DurationError> {
-    let error = |why| DurationError { text: text.to_owned(), why };
+    // As much of the text as tells which one it is: a file may hold a long one many times.
+    let error = |why| DurationError { text: text.chars().take(LONGEST_SHOWN).collect(), why };
     if text.is_empty() {
         return Err(error("it is empty; write for example 5m or 1h30m"));
     }
@@ -44,6 +48,9 @@ pub fn parse_duration(text: &str) -> Result<SignedDuration, DurationError> {
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest == "0" {
         return Ok(SignedDuration::ZERO);
+    }
+    if rest.is_empty() {
+        return Err(error("a number is expected; write for example 5m or 1h30m"));
     }
     let mut nanos: i128 = 0;
     while !rest.is_empty() {
@@ -121,7 +128,8 @@ mod tests {
 
     #[test]
     fn other_texts_are_refused_with_a_reason() {
-        for text in ["", "5", "5 minutes", "1d", "-5s", "1h30", "m", "..5s", "1..5s", "999999999999999999999h", "1e3s"]
+        for text in
+            ["", "+", "5", "5 minutes", "1d", "-5s", "1h30", "m", "..5s", "1..5s", "999999999999999999999h", "1e3s"]
         {
             assert!(parse_duration(text).is_err(), "{text}");
         }

@@ -8,7 +8,6 @@
 //! target that has one for pushes is refused with a sentence that says what to do.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -19,6 +18,7 @@ use git2::{ErrorCode, Oid, Repository, RepositoryOpenFlags};
 use super::NewCommit;
 use super::commit;
 use super::error::Failure;
+use super::local_copy;
 use super::publish::Landing;
 use super::transport::{Advertised, Stop};
 
@@ -46,7 +46,7 @@ pub(super) fn fetch(mirror: &Repository, path: &Path, refs: &[&str], stop: &Stop
     let missing: Vec<Oid> =
         found.values().filter(commits).copied().filter(|id| mirror.find_commit(*id).is_err()).collect();
     if !missing.is_empty() {
-        copy_history(&source, mirror, &missing, stop)?;
+        local_copy::copy_history(&source, mirror, &missing, stop)?;
     }
     Ok(found)
 }
@@ -192,38 +192,6 @@ fn advertise(reference: &git2::Reference<'_>, found: &mut Advertised) {
     {
         found.insert(format!("{name}^{{}}"), commit.id());
     }
-}
-
-/// Copies commits and all they need, apart from what the mirror's refs already reach.
-fn copy_history(source: &Repository, mirror: &Repository, tips: &[Oid], stop: &Stop) -> Result<(), Failure> {
-    let from = Failure::Remote;
-    let mut walk = source.revwalk().map_err(from)?;
-    for tip in tips {
-        walk.push(*tip).map_err(from)?;
-    }
-    for reference in mirror.references().map_err(Failure::Mirror)? {
-        let known = reference.map_err(Failure::Mirror)?.target();
-        // What the source has forgotten cannot shorten the walk.
-        if let Some(known) = known.filter(|id| source.find_commit(*id).is_ok()) {
-            walk.hide(known).map_err(from)?;
-        }
-    }
-    let mut pack = source.packbuilder().map_err(from)?;
-    pack.insert_walk(&mut walk).map_err(from)?;
-    let odb = mirror.odb().map_err(Failure::Mirror)?;
-    let mut writer = odb.packwriter().map_err(Failure::Mirror)?;
-    let mut written = Ok(());
-    let sent = pack.foreach(|bytes| {
-        if written.is_ok() {
-            written = writer.write_all(bytes);
-        }
-        written.is_ok() && !stop.is_set()
-    });
-    if let Err(error) = written {
-        return Err(Failure::Mirror(git2::Error::from_str(&error.to_string())));
-    }
-    sent.map_err(from)?;
-    writer.commit().map(|_| ()).map_err(Failure::Mirror)
 }
 
 fn existing<T>(found: Result<T, git2::Error>) -> Result<Option<T>, git2::Error> {

@@ -10,6 +10,7 @@ mod error;
 mod folder;
 mod housekeeping;
 mod local;
+mod local_copy;
 pub mod mirror;
 mod publish;
 pub mod simulated;

@@ -141,8 +141,15 @@ pub(super) fn shorten(text: &str) -> String {
     }
 }
 
+/// Longer keys are cut in paths: a path is told with each problem below it, and a key may be as long as its file.
+const LONGEST_KEY: usize = 100;
+
 /// Adds a key to a path: `.key`, or `[key]` where it has characters that would be mistaken.
 pub(super) fn path_part(key: &str, is_first: bool) -> String {
+    // In bytes first: characters are not counted of what is short in any case.
+    if key.len() > LONGEST_KEY && key.chars().count() > LONGEST_KEY {
+        return format!("[{}...]", key.chars().take(LONGEST_KEY).collect::<String>());
+    }
     let is_plain = key.starts_with(|c: char| c.is_alphanumeric() || c == '_')
         && key.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
     match (is_plain, is_first) {

@@ -92,9 +92,6 @@ pub(super) fn parse_document(document: Document<'_>, allowance: &mut Allowance) 
 pub(super) fn check_keys(node: &Node) -> (Vec<Complaint>, Vec<Complaint>) {
     let (mut errors, mut warnings) = (Vec::new(), Vec::new());
     walk_keys(node, &mut Vec::new(), &mut errors, &mut warnings);
-    // More than anybody reads; the loader says how many problems it leaves out.
-    errors.truncate(MAX_FINDINGS);
-    warnings.truncate(MAX_FINDINGS);
     (errors, warnings)
 }
 
@@ -104,14 +101,18 @@ fn walk_keys(node: &Node, path: &mut Vec<String>, errors: &mut Vec<Complaint>, w
             let mut seen = std::collections::HashMap::with_capacity(entries.len());
             for entry in entries {
                 path.push(path_part(&entry.key, path.is_empty()));
+                // The complaints end at more than anybody reads: each says the whole path.
                 if let Some(first) = seen.insert(entry.key.as_str(), entry.key_at) {
-                    errors.push(Complaint {
-                        at: entry.key_at,
-                        field: path.concat(),
-                        message: format!("the key `{}` is there twice, first in line {}", entry.key, first.line),
-                        hint: Some("remove one of the two".to_owned()),
-                    });
-                } else if entry.is_converted && entry.key.parse::<bool>().is_ok() {
+                    if errors.len() < MAX_FINDINGS {
+                        let key = path_part(&entry.key, true);
+                        errors.push(Complaint {
+                            at: entry.key_at,
+                            field: path.concat(),
+                            message: format!("the key `{key}` is there twice, first in line {}", first.line),
+                            hint: Some("remove one of the two".to_owned()),
+                        });
+                    }
+                } else if warnings.len() < MAX_FINDINGS && entry.is_converted && entry.key.parse::<bool>().is_ok() {
                     warnings.push(Complaint {
                         at: entry.key_at,
                         field: path.concat(),

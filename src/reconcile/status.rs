@@ -22,6 +22,10 @@ use crate::writeback::status_branch::{
 /// How often the status branch is fetched and written again when somebody else wrote to it meanwhile.
 const RACES: usize = 5;
 
+/// Files of the status branch that are larger are written anew instead of read: the dashboard of 10 000 agents has about
+/// two megabytes, and whoever can push to the branch can put anything there.
+const LARGEST_STATUS_FILE: u64 = 16 << 20;
+
 /// What is on the status branch of a source, as far as this process wrote or read it.
 #[derive(Default)]
 pub(super) struct Published {
@@ -125,7 +129,7 @@ impl Core {
         let histories = self.wanted_histories(name);
         let wanted = |path: &TreePath| is_status_file(path) || path.as_str() == "README.md" || histories.contains(path);
         let (paths, blobs): (Vec<_>, Vec<_>) = snapshot.files.into_iter().filter(|(path, _)| wanted(path)).unzip();
-        let contents = source.repository.read(&blobs, u64::MAX).await?;
+        let contents = source.repository.read(&blobs, LARGEST_STATUS_FILE).await?;
         let contents: BTreeMap<TreePath, Vec<u8>> =
             paths.into_iter().zip(contents).filter_map(|(path, bytes)| Some((path, bytes?.to_vec()))).collect();
         self.take_back(&contents);

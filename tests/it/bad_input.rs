@@ -255,6 +255,11 @@ fn memory_stays_bounded_whatever_a_file_holds() {
         ("four megabytes of list items", one(fill("- ")), "nested deeper than 32 levels"),
         ("two million numbers", one(format!("a: [{}1]\n", "1,".repeat(most / 2 - 10))), "this is no Kubernetes object"),
         ("a million keys of one map", one(fill("a: \n")), "this is no Kubernetes object"),
+        (
+            "a long key above many that are there twice",
+            one(format!("? {}\n: {{{}}}\n", "x".repeat(1 << 20), "k: 1, ".repeat(300_000))),
+            "is there twice",
+        ),
         ("more documents than may be", one(fill("---\n")), "and may have 20000"),
         ("four megabytes of JSON", vec![("a.json".to_owned(), fill("{\"a\":1}"))], "may have 20000"),
         ("as many problems as fit", one("---\na: 1\n".repeat(19_000)), "18000 more problems"),

@@ -40,6 +40,7 @@ mod daemon;
 mod demo;
 
 mod bad_input;
+mod fuzz_corpus;
 
 mod architecture;
 mod deploy;
