@@ -207,6 +207,9 @@ fn complaint(document: Document<'_>, error: &serde_saphyr::Error) -> Complaint {
             (format!("this is nested deeper than {MAX_DEPTH} levels"), None)
         }
         _ if said == "recursion limit exceeded" => (format!("this is nested deeper than {MAX_DEPTH} levels"), None),
+        E::Budget { .. } if !document.text.contains('*') => {
+            (format!("a file may hold {MAX_NODES} values, and this one holds more"), Some("split it".to_owned()))
+        }
         E::Budget { .. }
         | E::AliasReplayLimitExceeded { .. }
         | E::AliasExpansionLimitExceeded { .. }

@@ -108,6 +108,7 @@ fn mutate(input: &[u8], other: &[u8], numbers: &mut Numbers) -> Vec<u8> {
 }
 
 /// Holds the corpus and `rounds` mutations of each input to `property`.
+#[expect(clippy::print_stdout, reason = "how much was tried belongs to the output of the test")]
 fn hold(target: &str, rounds: usize, property: fn(&[u8])) {
     let corpus = corpus(target);
     let mut numbers = Numbers(0x5e21_9000_0000_0001);
