@@ -1,5 +1,6 @@
 //! The properties of the fuzz targets, over their corpora and over mutations of them: on every machine, without a fuzzer.
 //!
+//! `SERIN_FUZZ_ROUNDS=1000 cargo test --test it fuzz_corpus` tries so many mutations of each input.
 //! `cargo +nightly fuzz run <target>` goes on where this ends; what it finds becomes a file of the corpus.
 
 use std::fs;
@@ -111,6 +112,7 @@ fn mutate(input: &[u8], other: &[u8], numbers: &mut Numbers) -> Vec<u8> {
 #[expect(clippy::print_stdout, reason = "how much was tried belongs to the output of the test")]
 fn hold(target: &str, rounds: usize, property: fn(&[u8])) {
     let corpus = corpus(target);
+    let rounds = std::env::var("SERIN_FUZZ_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(rounds);
     let mut numbers = Numbers(0x5e21_9000_0000_0001);
     let mut tried = 0;
     for (name, input) in &corpus {
