@@ -26,6 +26,8 @@ pub(crate) fn holds(data: &[u8]) {
         let desired = assemble([&file]);
         let text = String::from_utf8_lossy(data);
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        // As YAML ends them.
+        let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let lines: Vec<&str> = text.split('\n').collect();
         assert!(desired.problems.len() <= MOST_PROBLEMS + 10, "{} problems", desired.problems.len());
         for problem in &desired.problems {

@@ -178,6 +178,36 @@ fn token_len(rest: &[char]) -> usize {
     }
 }
 
+/// The lines of a text, each with its end. As in YAML, a carriage return alone ends a line, too: the reader counts so.
+pub(super) fn lines_of(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let length = match rest.find(['\n', '\r']) {
+            None if rest.is_empty() => return None,
+            None => rest.len(),
+            Some(end) if rest[end..].starts_with("\r\n") => end + 2,
+            Some(end) => end + 1,
+        };
+        let (line, behind) = rest.split_at(length);
+        rest = behind;
+        Some(line)
+    })
+}
+
+/// The place behind all of `text`.
+pub(super) fn end_of(text: &str) -> Position {
+    let (mut line, mut column) = (1_u32, 1);
+    for piece in lines_of(text) {
+        if piece.ends_with(['\n', '\r']) {
+            line = line.saturating_add(1);
+            column = 1;
+        } else {
+            column = u32::try_from(piece.chars().count()).unwrap_or(u32::MAX).saturating_add(1);
+        }
+    }
+    Position { line, column }
+}
+
 /// The lines of a text by number.
 pub(super) struct Lines<'a> {
     text: &'a str,
@@ -187,7 +217,14 @@ pub(super) struct Lines<'a> {
 impl<'a> Lines<'a> {
     /// Finds the lines of `text`.
     pub(super) fn new(text: &'a str) -> Self {
-        let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(i, _)| i + 1)).collect();
+        let mut starts = vec![0];
+        let mut offset = 0;
+        for line in lines_of(text) {
+            offset += line.len();
+            if line.ends_with(['\n', '\r']) {
+                starts.push(offset);
+            }
+        }
         Self { text, starts }
     }
 
@@ -195,8 +232,10 @@ impl<'a> Lines<'a> {
     pub(super) fn line(&self, number: u32) -> Option<&'a str> {
         let index = usize::try_from(number).ok()?.checked_sub(1)?;
         let start = *self.starts.get(index)?;
-        let end = self.starts.get(index + 1).map_or(self.text.len(), |next| next - 1);
-        self.text.get(start..end).map(|line| line.strip_suffix('\r').unwrap_or(line))
+        let end = self.starts.get(index + 1).copied().unwrap_or(self.text.len());
+        let line = self.text.get(start..end)?;
+        let line = line.strip_suffix('\n').unwrap_or(line);
+        Some(line.strip_suffix('\r').unwrap_or(line))
     }
 }
 
@@ -327,8 +366,11 @@ mod tests {
 
     #[test]
     fn lines_are_found_with_any_line_end() {
-        let lines = Lines::new("a\r\nb\n\nc");
-        let found: Vec<_> = (0..6).map(|n| lines.line(n)).collect();
-        assert_eq!(found, [None, Some("a"), Some("b"), Some(""), Some("c"), None]);
+        let lines = Lines::new("a\r\nb\n\nc\rd");
+        let found: Vec<_> = (0..7).map(|n| lines.line(n)).collect();
+        assert_eq!(found, [None, Some("a"), Some("b"), Some(""), Some("c"), Some("d"), None]);
+        for (text, line, column) in [("", 1, 1), ("ab", 1, 3), ("a\r\n", 2, 1), ("a\r\u{e4}b", 2, 3)] {
+            assert_eq!(end_of(text), Position { line, column }, "{text:?}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::object::{Kind, Object, ObjectKey};
 
 use super::agent;
 use super::analysis_template;
-use super::diagnostic::{Diagnostic, Lines, Position, Problem, Severity, Snippet};
+use super::diagnostic::{Diagnostic, Lines, Position, Problem, Severity, Snippet, end_of};
 use super::node::{Content, Node};
 use super::object_rules::{self, Identity};
 use super::parse::{Allowance, Complaint, check_keys, parse_document};
@@ -208,17 +208,10 @@ pub fn load_file(path: &TreePath, bytes: &[u8], rules: &Rules, schemas: &Schemas
 fn not_text(path: &TreePath, bytes: &[u8], valid: usize) -> LoadedFile {
     // What comes before is UTF-8, so that line and column can be told.
     let before = String::from_utf8_lossy(&bytes[..valid]);
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
-    let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let mut loader = Loader::new(path, &before);
     let is_utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
     let hint = if is_utf16 { "it looks like UTF-16: save it as UTF-8" } else { "save it as UTF-8" };
-    loader.refuse(
-        Position { line: narrow(line), column: narrow(column) },
-        "the file is not UTF-8".to_owned(),
-        Some(hint.to_owned()),
-    );
+    loader.refuse(end_of(&before), "the file is not UTF-8".to_owned(), Some(hint.to_owned()));
     loader.finish()
 }
 
@@ -234,10 +227,9 @@ fn documents<'a>(path: &TreePath, text: &'a str) -> Result<Vec<Document<'a>>, Co
     let (mut lines_before, mut columns_before) = (0, 0);
     while let Some(value) = values.next() {
         if let Err(error) = value {
-            let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).max(1);
             let said = error.to_string();
             return Err(Complaint {
-                at: Position { line: narrow(error.line()), column: narrow(error.column()) },
+                at: place_of(&error, text),
                 field: String::new(),
                 message: format!("this is not JSON: {}", said.split(" at line ").next().unwrap_or_default()),
                 hint: None,
@@ -245,17 +237,22 @@ fn documents<'a>(path: &TreePath, text: &'a str) -> Result<Vec<Document<'a>>, Co
         }
         let piece = &text[start..values.byte_offset()];
         documents.push(Document { text: piece, lines_before, columns_before, index: documents.len() });
-        let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let last_line = piece.rsplit('\n').next().unwrap_or_default();
-        if last_line.len() == piece.len() {
-            columns_before += narrow(last_line.chars().count());
-        } else {
-            columns_before = narrow(last_line.chars().count());
-        }
-        lines_before += narrow(piece.matches('\n').count());
+        let end = end_of(piece);
+        columns_before = end.column - 1 + if end.line == 1 { columns_before } else { 0 };
+        lines_before += end.line - 1;
         start = values.byte_offset();
     }
     Ok(documents)
+}
+
+/// Where the JSON reader stopped. It counts lines by line feeds and columns in bytes, up to and with the character.
+fn place_of(error: &serde_json::Error, text: &str) -> Position {
+    let lines_before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+    let mut offset = (lines_before + error.column().saturating_sub(1)).min(text.len());
+    while !text.is_char_boundary(offset) {
+        offset -= 1;
+    }
+    end_of(&text[..offset])
 }
 
 struct Loader<'a> {
@@ -286,10 +283,7 @@ impl<'a> Loader<'a> {
             self.file.problems.push(Diagnostic {
                 file: self.file.path.clone(),
                 // Behind all others.
-                position: Position {
-                    line: u32::try_from(self.text.matches('\n').count()).unwrap_or(u32::MAX),
-                    column: 1,
-                },
+                position: Position { column: 1, ..end_of(self.text) },
                 severity: Severity::Error,
                 problem: Problem::File,
                 object: None,

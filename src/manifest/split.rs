@@ -4,7 +4,7 @@
 //! readable, and so that documents have a number. It is exact: YAML allows `---` and `...` at the beginning of
 //! a line nowhere but between documents, not even inside texts.
 
-use super::diagnostic::Position;
+use super::diagnostic::{Position, lines_of};
 
 /// One document of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) fn split(text: &str) -> Vec<Document<'_>> {
     let mut documents = Vec::new();
     let mut open = Open::default();
     let mut offset = 0;
-    for (number, line) in (0_u32..).zip(text.split_inclusive('\n')) {
+    for (number, line) in (0_u32..).zip(lines_of(text)) {
         if is_marker(line, "---") {
             if open.has_begun {
                 open.close(text, offset, &mut documents);
@@ -96,6 +96,7 @@ mod tests {
         assert_eq!(texts("a: 1\n...\nb: 2\n...\n"), [("a: 1\n", 0), ("b: 2\n", 2)]);
         assert_eq!(texts("a: |\n  ---\n  x\n"), [("a: |\n  ---\n  x\n", 0)]);
         assert_eq!(texts("---x: 1\n"), [("---x: 1\n", 0)]);
+        assert_eq!(texts("a: 1\r---\rb: 2\r"), [("a: 1\r", 0), ("---\rb: 2\r", 1)]);
     }
 
     #[test]

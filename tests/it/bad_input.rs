@@ -68,6 +68,7 @@ fn source(folder: &Path, path: &str) -> Source {
         root: TreePath::new(path),
         branch: None,
         author: Author { name: "Serin".into(), email: "serin@example.com".into() },
+        adopt_from: Vec::new(),
         rules: Rules { namespaces: Namespaces::Only(["shop".to_owned()].into()), ..Rules::default() },
         poll_interval: SignedDuration::from_secs(60),
         status: None,

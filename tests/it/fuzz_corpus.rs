@@ -13,6 +13,8 @@ mod duration;
 mod edit;
 #[path = "../../fuzz/properties/manifest.rs"]
 mod manifest;
+#[path = "../../fuzz/properties/webhook.rs"]
+mod webhook;
 
 /// Pieces that mean something to the readers.
 const WORDS: [&str; 28] = [
@@ -62,7 +64,7 @@ fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut folders = vec![root.join("fuzz/corpus").join(target)];
     // The manifests that decisions are tried on are a corpus already.
-    if target != "duration" {
+    if matches!(target, "manifest" | "edit") {
         folders.push(root.join("tests/corpus"));
     }
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
@@ -142,4 +144,9 @@ fn edits_of_any_file_change_exactly_what_they_say() {
 #[test]
 fn durations_are_those_of_go() {
     hold("duration", 300, duration::holds);
+}
+
+#[test]
+fn webhooks_are_heard_only_from_who_knows_the_secret() {
+    hold("webhook", 300, webhook::holds);
 }
