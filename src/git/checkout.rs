@@ -15,7 +15,7 @@ use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use git2::{ErrorCode, ObjectType, Oid};
 
-use super::snapshot::{self, ReadFailure};
+use super::snapshot::{self, Listing, ReadFailure};
 use super::{CommitInfo, Publication, PublishOutcome, Repository, RepositoryError, Snapshot, commit};
 use crate::ids::{BlobId, BranchName, CommitSha, TreePath};
 
@@ -119,6 +119,7 @@ impl Checkout {
         let Some(git) = &self.git else { return Err(self.not_found(what())) };
         work(&git.lock().unwrap_or_else(PoisonError::into_inner)).map_err(|failure| match failure {
             ReadFailure::UnknownCommit | ReadFailure::NoFolder => self.not_found(what()),
+            ReadFailure::TooLarge(why) => RepositoryError::TooLarge { address: self.address(), why },
             ReadFailure::Damage(why) => self.unreadable(why),
         })
     }
@@ -174,13 +175,14 @@ impl Repository for Checkout {
 
     /// At the commit that [`Self::at`] has chosen, or of the working tree, whatever `commit` says then.
     async fn snapshot(&self, commit: &CommitSha, root: &TreePath) -> Result<Snapshot, RepositoryError> {
-        let files = if self.commit.is_none() && self.is_head(commit) {
-            self.list_files(root)?
+        let Listing { files, not_followed } = if self.commit.is_none() && self.is_head(commit) {
+            // What is not followed in a working tree is for `serin check` to tell.
+            Listing { files: self.list_files(root)?, ..Listing::default() }
         } else {
             let what = || format!("folder {} at {}", root.as_str(), commit.short());
             self.read_git(what, |git| snapshot::files(git, commit, root))?
         };
-        Ok(Snapshot { commit: commit.clone(), files })
+        Ok(Snapshot { commit: commit.clone(), files, not_followed })
     }
 
     async fn read(&self, blobs: &[BlobId], limit: u64) -> Result<Vec<Option<Arc<[u8]>>>, RepositoryError> {
