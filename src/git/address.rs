@@ -1,81 +1,76 @@
-//! Where a repository is, and the credentials for it, kept apart.
+//! Where a repository is, and how to get into it, kept apart.
 //!
 //! Credentials enter here: they are taken out of the address before libgit2 or a person sees it. Whatever text
 //! comes back from outside goes through [`Address::scrub`] before it becomes part of an error.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::RepositoryError;
-
-/// A user name and a password or token for HTTP basic authentication.
-///
-/// Where a token is enough, any user name does. `Debug` shows neither.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Credentials {
-    username: String,
-    password: String,
-}
-
-impl Credentials {
-    /// Basic authentication with these two.
-    pub fn basic(username: impl Into<String>, password: impl Into<String>) -> Self {
-        Self { username: username.into(), password: password.into() }
-    }
-
-    pub(super) fn username(&self) -> &str {
-        &self.username
-    }
-
-    pub(super) fn password(&self) -> &str {
-        &self.password
-    }
-}
-
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Credentials(redacted)")
-    }
-}
+use super::access::{Access, Secret, SecretPlace};
 
 /// Where a repository is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// A folder on this machine: bare, or one that holds `.git`.
     Local(PathBuf),
-    /// A URL without user name and password.
-    Remote(String),
+    /// A `git://` URL, which libgit2 reaches by itself.
+    Git(String),
+    /// An `http://` or `https://` URL without user and password: what is shown of the address.
+    Http,
+    /// By ssh.
+    Ssh(SshPlace),
 }
 
-/// The address of a repository, with the credentials kept apart.
+/// A repository behind an ssh server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SshPlace {
+    pub(super) user: String,
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// As the git program on the server takes it.
+    pub(super) path: String,
+}
+
+/// The address of a repository, with what opens it kept apart.
 #[derive(Clone)]
-pub(super) struct Address {
+pub(super) struct Address(Arc<Inner>);
+
+struct Inner {
     display: String,
     place: Place,
-    credentials: Option<Credentials>,
-    /// Spellings of the credentials that must not appear in any text, longest first.
-    secrets: Vec<String>,
+    access: Access,
+    /// Spellings of credentials that were used and must not appear in any text.
+    secrets: Mutex<VecDeque<String>>,
 }
+
+/// So many secrets are taken out of texts: the last ten rotations of a token, with its spellings.
+const KEPT_SECRETS: usize = 32;
 
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Address").field(&self.display).finish()
+        f.debug_tuple("Address").field(&self.0.display).finish()
     }
 }
 
 impl Address {
-    /// Reads a URL (`https`, `http`, `git`, `file`) or a path. `credentials` win over those in the URL.
-    pub(super) fn parse(text: &str, credentials: Option<Credentials>) -> Result<Self, RepositoryError> {
+    /// Reads a URL (`https`, `http`, `ssh`, `git`, `file`), `user@host:path` or a path. What `access` says wins over
+    /// user and password in the URL.
+    pub(super) fn parse(text: &str, access: Access) -> Result<Self, RepositoryError> {
         let (scheme, rest) = match text.split_once("://") {
             Some((scheme, rest)) => (scheme.to_ascii_lowercase(), rest),
-            None if looks_like_scp(text) => {
-                return Err(unsupported(text.split_once('@').map_or(text, |(_, host)| host), "ssh"));
+            None => {
+                return match scp(text) {
+                    Some(place) => Ok(Self::new(text.to_owned(), Place::Ssh(place), access)),
+                    None => Self::local(Path::new(text), access),
+                };
             }
-            None => return Self::local(Path::new(text)),
         };
         if scheme == "file" {
             let path = rest.strip_prefix("localhost").unwrap_or(rest);
-            return Self::local(Path::new(&percent_decoded(path)));
+            return Self::local(Path::new(&percent_decoded(path)), access);
         }
         let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(authority_end);
@@ -84,70 +79,111 @@ impl Address {
             None => (None, authority),
         };
         let url = format!("{scheme}://{host}{path}");
-        if !matches!(scheme.as_str(), "http" | "https" | "git") {
-            return Err(unsupported(&url, &scheme));
+        match scheme.as_str() {
+            "ssh" => {
+                let user = userinfo.unwrap_or("git").split(':').next().unwrap_or_default();
+                let (host, port) = match host.rsplit_once(':').filter(|_| !host.ends_with(']')) {
+                    Some((host, port)) => (host, port.parse().unwrap_or(22)),
+                    None => (host, 22),
+                };
+                let path = percent_decoded(path);
+                let place = SshPlace {
+                    user: percent_decoded(user),
+                    host: host.trim_matches(['[', ']']).to_owned(),
+                    port,
+                    // `ssh://host/~user/path` is what it says.
+                    path: path.strip_prefix('/').filter(|path| path.starts_with('~')).unwrap_or(&path).to_owned(),
+                };
+                Ok(Self::new(url, Place::Ssh(place), access))
+            }
+            "git" => Ok(Self::new(url.clone(), Place::Git(url), access)),
+            "http" | "https" => {
+                let access = match userinfo.filter(|_| access.password.is_none() && access.token.is_none()) {
+                    Some(userinfo) => in_url(userinfo, access),
+                    None => access,
+                };
+                let address = Self::new(url, Place::Http, access);
+                address.keep_secret(userinfo.map(str::to_owned).as_slice());
+                Ok(address)
+            }
+            _ => Err(RepositoryError::Unreachable {
+                address: url,
+                why: format!(
+                    "{scheme} addresses are not supported; use https, http, ssh, git or a path on this machine"
+                ),
+            }),
         }
-        let mut secrets = Vec::new();
-        let in_url = userinfo.map(|userinfo| {
-            let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
-            secrets.push(userinfo.to_owned());
-            secrets.push(if password.is_empty() { user.to_owned() } else { password.to_owned() });
-            Credentials::basic(percent_decoded(user), percent_decoded(password))
-        });
-        let credentials = credentials.or(in_url);
-        if let Some(Credentials { username, password }) = &credentials {
-            secrets.push(if password.is_empty() { username.clone() } else { password.clone() });
-        }
-        secrets.retain(|secret| !secret.is_empty());
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        Ok(Self { display: url.clone(), place: Place::Remote(url), credentials, secrets })
     }
 
-    fn local(path: &Path) -> Result<Self, RepositoryError> {
-        let display = path.display().to_string();
+    fn new(display: String, place: Place, access: Access) -> Self {
+        Self(Arc::new(Inner { display, place, access, secrets: Mutex::default() }))
+    }
+
+    fn local(path: &Path, access: Access) -> Result<Self, RepositoryError> {
         match std::path::absolute(path) {
-            Ok(path) => Ok(Self {
-                display: path.display().to_string(),
-                place: Place::Local(path),
-                credentials: None,
-                secrets: Vec::new(),
-            }),
-            Err(error) => Err(RepositoryError::Unreachable { address: display, why: error.to_string() }),
+            Ok(path) => Ok(Self::new(path.display().to_string(), Place::Local(path), access)),
+            Err(error) => {
+                Err(RepositoryError::Unreachable { address: path.display().to_string(), why: error.to_string() })
+            }
         }
     }
 
     /// For people: no credentials.
     pub(super) fn display(&self) -> &str {
-        &self.display
+        &self.0.display
     }
 
     /// Where it is.
     pub(super) fn place(&self) -> &Place {
-        &self.place
+        &self.0.place
+    }
+
+    /// How to get in.
+    pub(super) fn access(&self) -> &Access {
+        &self.0.access
+    }
+
+    /// From now on these appear in no text.
+    pub(super) fn keep_secret(&self, secrets: &[String]) {
+        let mut kept = self.0.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
+            if !kept.contains(secret) {
+                kept.push_back(secret.clone());
+            }
+        }
+        let too_many = kept.len().saturating_sub(KEPT_SECRETS);
+        kept.drain(..too_many);
     }
 
     /// `text` with every spelling of the credentials replaced.
     pub(super) fn scrub(&self, text: &str) -> String {
-        self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
-    }
-
-    /// What to show a server that asks.
-    pub(super) fn credentials(&self) -> Option<&Credentials> {
-        self.credentials.as_ref()
+        let mut secrets: Vec<String> =
+            self.0.secrets.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
+        // One may be a part of another.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
     }
 }
 
-fn unsupported(address: &str, scheme: &str) -> RepositoryError {
-    RepositoryError::Unreachable {
-        address: address.to_owned(),
-        why: format!("{scheme} addresses are not supported; use https, http, git or a path on this machine"),
+/// User and password of a URL; a token in the place of the user has no password.
+fn in_url(userinfo: &str, access: Access) -> Access {
+    let (user, password) = userinfo.split_once(':').map_or((userinfo, None), |(user, password)| (user, Some(password)));
+    let value = password.map(|password| Secret::new(percent_decoded(password)));
+    Access {
+        username: access.username.or_else(|| Some(Secret::new(percent_decoded(user)))),
+        password: value.map(|value| SecretPlace::Given { value, from: "the address".to_owned() }),
+        ..access
     }
 }
 
 /// `git@host:path`, the short form of an ssh address; a path with a colon is written `./a:b`, as for git.
-fn looks_like_scp(text: &str) -> bool {
-    let before_slash = text.split('/').next().unwrap_or_default();
-    before_slash.contains(':') && !Path::new(text).exists()
+fn scp(text: &str) -> Option<SshPlace> {
+    let (before, path) = text.split_once(':')?;
+    if before.contains('/') || path.is_empty() || Path::new(text).exists() {
+        return None;
+    }
+    let (user, host) = before.rsplit_once('@').unwrap_or(("git", before));
+    Some(SshPlace { user: user.to_owned(), host: host.to_owned(), port: 22, path: path.to_owned() })
 }
 
 fn percent_decoded(text: &str) -> String {
@@ -174,46 +210,75 @@ fn percent_decoded(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn parse(text: &str) -> Address {
+        Address::parse(text, Access::default()).unwrap()
+    }
+
     #[test]
     fn credentials_leave_the_address_and_every_text() {
-        let address = Address::parse("https://bot:p%40ss@git.example/shop.git", None).unwrap();
+        let address = parse("https://bot:p%40ss@git.example/shop.git");
         assert_eq!(address.display(), "https://git.example/shop.git");
-        assert_eq!(address.place(), &Place::Remote("https://git.example/shop.git".to_owned()));
-        assert_eq!(address.credentials, Some(Credentials::basic("bot", "p@ss")));
+        let shown = address.access().authorization().unwrap().unwrap();
+        assert_eq!(shown.header, "Basic Ym90OnBAc3M=");
+        address.keep_secret(&shown.secrets);
         assert_eq!(
-            address.scrub("cannot open https://bot:p%40ss@git.example: p@ss is wrong"),
-            "cannot open https://***@git.example: *** is wrong"
+            address.scrub("cannot open https://bot:p%40ss@git.example: p@ss is wrong, Ym90OnBAc3M= too"),
+            "cannot open https://***@git.example: *** is wrong, *** too"
         );
-        assert!(!format!("{:?}", address.credentials).contains("bot"));
+        assert!(!format!("{address:?} {:?}", address.access()).contains("bot"));
     }
 
     #[test]
     fn a_token_without_a_password_is_a_secret_too() {
-        let address = Address::parse("https://ghp_secret@git.example/shop.git", None).unwrap();
+        let address = parse("https://ghp_secret@git.example/shop.git");
         assert_eq!(address.scrub("ghp_secret"), "***");
+        assert_eq!(address.access().authorization().unwrap().unwrap().header, "Basic Z2hwX3NlY3JldDo=");
     }
 
     #[test]
     fn given_credentials_win_over_those_in_the_address() {
-        let given = Credentials::basic("serin", "from-the-settings");
-        let address = Address::parse("http://a:b@h/x", Some(given.clone())).unwrap();
-        assert_eq!(address.credentials, Some(given));
+        let given = Access::basic("serin", "from-the-settings");
+        let address = Address::parse("http://a:b@h/x", given.clone()).unwrap();
+        assert_eq!(address.access(), &given);
+    }
+
+    #[test]
+    fn old_secrets_are_forgotten_some_day() {
+        let address = parse("https://h/x");
+        for n in 0..100 {
+            address.keep_secret(&[format!("token-{n}-")]);
+        }
+        assert_eq!(address.scrub("token-99- token-1-"), "*** token-1-");
     }
 
     #[test]
     fn paths_and_file_urls_are_the_same_place() {
-        let url = Address::parse("file:///srv/my%20repo.git", None).unwrap();
+        let url = parse("file:///srv/my%20repo.git");
         assert_eq!(url.place(), &Place::Local(PathBuf::from("/srv/my repo.git")));
-        let path = Address::parse("/srv/my repo.git", None).unwrap();
-        assert_eq!(path.place(), url.place());
+        assert_eq!(parse("/srv/my repo.git").place(), url.place());
     }
 
     #[test]
-    fn ssh_is_refused_in_words_and_without_its_user() {
-        for text in ["ssh://git:pw@git.example/shop.git", "git@git.example:shop.git"] {
-            let error = Address::parse(text, None).unwrap_err().to_string();
-            assert!(error.contains("ssh addresses are not supported"), "{error}");
-            assert!(!error.contains("pw"), "{error}");
+    fn ssh_addresses_have_two_forms() {
+        let place = |user: &str, host: &str, port, path: &str| {
+            Place::Ssh(SshPlace { user: user.to_owned(), host: host.to_owned(), port, path: path.to_owned() })
+        };
+        for (text, at) in [
+            ("ssh://ann@git.example:2222/team/shop.git", place("ann", "git.example", 2222, "/team/shop.git")),
+            ("ssh://git.example/~ann/shop%20one.git", place("git", "git.example", 22, "~ann/shop one.git")),
+            ("ssh://git@[::1]:2222/shop.git", place("git", "::1", 2222, "/shop.git")),
+            ("git@git.example:team/shop.git", place("git", "git.example", 22, "team/shop.git")),
+            ("git.example:team/shop.git", place("git", "git.example", 22, "team/shop.git")),
+        ] {
+            assert_eq!(parse(text).place(), &at, "{text}");
         }
+        assert_eq!(parse("ssh://git:pw@git.example/shop.git").display(), "ssh://git.example/shop.git");
+        assert!(matches!(parse("./a:b").place(), Place::Local(_)));
+    }
+
+    #[test]
+    fn other_schemes_are_refused_without_their_user() {
+        let error = Address::parse("ftp://u:secret@h/x", Access::default()).unwrap_err().to_string();
+        assert!(error.contains("ftp addresses are not supported") && !error.contains("secret"), "{error}");
     }
 }

@@ -8,6 +8,7 @@ use git2::{ErrorClass, ErrorCode};
 
 use super::RepositoryError;
 use super::address::Address;
+use super::wire::Fault;
 
 /// Why a call on git data failed, before it is known what to do about it.
 #[derive(Debug)]
@@ -68,30 +69,32 @@ pub(super) fn not_found(address: &Address, what: impl Into<String>) -> Repositor
 }
 
 /// The error of a network call.
-pub(super) fn remote_error(address: &Address, error: &git2::Error) -> RepositoryError {
+fn remote_error(address: &Address, error: &git2::Error) -> RepositoryError {
     let why = address.scrub(error.message());
     let address_text = address.display().to_owned();
     match kind_of(error) {
-        RemoteKind::Unauthorized => RepositoryError::Unauthorized { address: address_text, why },
         RemoteKind::NotFound => not_found(address, "the repository"),
         RemoteKind::Unreachable => RepositoryError::Unreachable { address: address_text, why },
         RemoteKind::Local => RepositoryError::Mirror { address: address_text, why },
     }
 }
 
+/// What libgit2 says of a call that it made by itself.
+pub(super) fn fault(address: &Address, error: &git2::Error) -> Fault {
+    Fault { error: remote_error(address, error), is_refusal: is_refusal(error) }
+}
+
 /// Whether an error of a push is the server saying no, as opposed to a connection that broke. Only
 /// meaningful where the remote was reached again afterwards and had not moved.
-pub(super) fn is_refusal(error: &git2::Error) -> bool {
+fn is_refusal(error: &git2::Error) -> bool {
     let message = error.message();
     message.contains("unpacking the sent packfile failed")
         || message.starts_with("remote error:")
         || error.code() == ErrorCode::NotFastForward
-        || http_status(message).is_some_and(|status| (402..500).contains(&status) && status != 408 && status != 429)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RemoteKind {
-    Unauthorized,
     NotFound,
     Unreachable,
     Local,
@@ -99,15 +102,6 @@ enum RemoteKind {
 
 fn kind_of(error: &git2::Error) -> RemoteKind {
     let message = error.message();
-    if error.code() == ErrorCode::Auth || message.contains("authentication replays") {
-        return RemoteKind::Unauthorized;
-    }
-    match http_status(message) {
-        Some(401 | 403 | 407) => return RemoteKind::Unauthorized,
-        Some(404 | 410) => return RemoteKind::NotFound,
-        Some(_) => return RemoteKind::Unreachable,
-        None => {}
-    }
     if let Some(words) = message.strip_prefix("remote error: ") {
         let words = words.to_ascii_lowercase();
         if words.contains("not found") || words.contains("not exported") || words.contains("does not exist") {
@@ -131,28 +125,12 @@ fn kind_of(error: &git2::Error) -> RemoteKind {
     }
 }
 
-/// The status in `unexpected http status code: 404`.
-fn http_status(message: &str) -> Option<u16> {
-    message.split_once("http status code: ")?.1.trim().parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn error(code: ErrorCode, class: ErrorClass, message: &str) -> git2::Error {
         git2::Error::new(code, class, message)
-    }
-
-    #[test]
-    fn http_answers_are_told_apart() {
-        let status = |n: u16| {
-            kind_of(&error(ErrorCode::GenericError, ErrorClass::Http, &format!("unexpected http status code: {n}")))
-        };
-        assert_eq!(status(401), RemoteKind::Unauthorized);
-        assert_eq!(status(403), RemoteKind::Unauthorized);
-        assert_eq!(status(404), RemoteKind::NotFound);
-        assert_eq!(status(503), RemoteKind::Unreachable);
     }
 
     #[test]
@@ -166,12 +144,10 @@ mod tests {
     }
 
     #[test]
-    fn a_push_that_the_server_forbids_is_a_refusal_and_a_timeout_is_not() {
-        let forbidden = error(ErrorCode::GenericError, ErrorClass::Http, "unexpected http status code: 403");
-        assert!(is_refusal(&forbidden));
+    fn a_pack_that_the_server_does_not_take_is_a_refusal_and_a_timeout_is_not() {
+        let full = error(ErrorCode::GenericError, ErrorClass::Net, "remote error: unpacking the sent packfile failed");
+        assert!(is_refusal(&full));
         let late = error(ErrorCode::Timeout, ErrorClass::Net, "could not read from socket: timed out");
         assert!(!is_refusal(&late));
-        let down = error(ErrorCode::GenericError, ErrorClass::Http, "unexpected http status code: 503");
-        assert!(!is_refusal(&down));
     }
 }

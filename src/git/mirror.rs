@@ -25,11 +25,12 @@ use git2::Oid;
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
-use super::address::{Address, Credentials, Place};
+use super::access::Access;
+use super::address::{Address, Place};
 use super::error::{self, Failure};
 use super::folder::{self, Folder};
 use super::snapshot::{self, Listing, ReadFailure};
-use super::transport::{self, Advertised, NetworkLimits, Stop};
+use super::transport::{self, Advertised, Depth, NetworkLimits, Stop};
 use super::{
     CommitInfo, Publication, PublishOutcome, Repository, RepositoryError, Revision, Snapshot, commit, housekeeping,
     local, publish, watch,
@@ -39,14 +40,14 @@ use crate::ids::{BlobId, BranchName, CommitSha, TreePath};
 /// What a mirror is of, and where it lies. `Debug` leaves the URL out: it may hold a password.
 #[derive(Clone)]
 pub struct MirrorSettings {
-    /// `https`, `http`, `git` or `file` URL, or a path. User name and password may be in it.
+    /// `https`, `http`, `ssh`, `git` or `file` URL, `user@host:path`, or a path. User name and password may be in it.
     pub url: String,
     /// What [`Repository::fetch`] follows.
     pub revision: Revision,
     /// The mirror's own folder; made if it is not there. Its parent must be writable too, for the lock.
     pub folder: PathBuf,
-    /// These win over those in the URL.
-    pub credentials: Option<Credentials>,
+    /// How to get in. What it says wins over what is in the URL.
+    pub access: Access,
 }
 
 impl fmt::Debug for MirrorSettings {
@@ -68,9 +69,9 @@ impl Mirror {
     /// Errors: an address of an unknown kind ([`RepositoryError::Unreachable`]); a folder that another mirror
     /// holds, that holds something else, or that cannot be written ([`RepositoryError::Mirror`]).
     pub fn open(settings: MirrorSettings) -> Result<Self, RepositoryError> {
-        let MirrorSettings { url, revision, folder, credentials } = settings;
+        let MirrorSettings { url, revision, folder, access } = settings;
         let limits = transport::limit_network(NetworkLimits::default());
-        let address = Address::parse(&url, credentials)?;
+        let address = Address::parse(&url, access)?;
         let folder = Folder::take(&folder, &address)?;
         let inner = Inner {
             address,
@@ -121,7 +122,7 @@ impl Mirror {
         T: Send + 'static,
         F: FnOnce(&Inner, &Stop) -> Result<T, Failure> + Send + 'static,
     {
-        let stop = Arc::new(Stop::default());
+        let stop = Stop::default();
         let (inner, told) = (self.inner.clone(), stop.clone());
         let call = async move {
             let turn = inner.turn.clone().lock_owned().await;
@@ -255,7 +256,7 @@ impl Repository for Mirror {
     fn changes(&self) -> BoxStream<'static, ()> {
         match self.inner.address.place() {
             Place::Local(path) => watch::changes(path),
-            Place::Remote(_) => stream::pending().boxed(),
+            Place::Git(_) | Place::Http | Place::Ssh(_) => stream::pending().boxed(),
         }
     }
 }
@@ -435,7 +436,7 @@ impl Inner {
     fn advertised(&self, mirror: &git2::Repository, refs: &[&str], stop: &Stop) -> Result<Advertised, Failure> {
         match self.address.place() {
             Place::Local(path) => local::fetch(mirror, path, refs, stop),
-            Place::Remote(url) => transport::fetch(mirror, url, &self.address, refs, stop),
+            _ => transport::fetch(mirror, &self.address, refs, Depth::Since, stop),
         }
     }
 

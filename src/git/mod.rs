@@ -3,6 +3,7 @@
 //! [`mirror`] is a real one, [`checkout`] what lies on this machine already, [`simulated`] one in this process; one contract suite
 //! (`tests/it/repository_contract.rs`) holds both to the same behaviour. Nothing outside this module names git2.
 
+mod access;
 mod address;
 pub mod checkout;
 mod commit;
@@ -17,10 +18,12 @@ pub mod simulated;
 mod snapshot;
 mod transport;
 mod watch;
+mod wire;
 pub mod working_tree;
 
-pub use address::Credentials;
+pub use access::{Access, Proxy, Secret, SecretPlace, TokenScheme};
 pub use transport::{NetworkLimits, limit_network};
+pub use wire::{HostKey, KnownHosts, Verdict};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -183,6 +186,22 @@ pub enum RepositoryError {
         /// What happened.
         why: String,
     },
+    /// What is given to get in cannot be used: a file that cannot be read, a key that is none.
+    #[error("the credentials for {address} cannot be used: {why}")]
+    Credentials {
+        /// Address without credentials.
+        address: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The remote is not who it should be: its certificate or its host key is not good.
+    #[error("{address} is not trusted: {why}")]
+    Untrusted {
+        /// Address without credentials.
+        address: String,
+        /// What is wrong, and what to do about it.
+        why: String,
+    },
     /// There is no such repository, branch, tag, commit or folder.
     #[error("{what} is not there in {address}")]
     NotFound {
@@ -210,11 +229,25 @@ pub enum RepositoryError {
 }
 
 impl RepositoryError {
+    /// What happened, without the address.
+    pub(crate) fn why(&self) -> String {
+        match self {
+            Self::Unreachable { why, .. }
+            | Self::Unauthorized { why, .. }
+            | Self::Credentials { why, .. }
+            | Self::Untrusted { why, .. }
+            | Self::Mirror { why, .. } => why.clone(),
+            Self::NotFound { what, .. } => format!("{what} is not there"),
+        }
+    }
+
     /// A bounded name for metric labels.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Unreachable { .. } => "unreachable",
             Self::Unauthorized { .. } => "unauthorized",
+            Self::Credentials { .. } => "credentials",
+            Self::Untrusted { .. } => "untrusted",
             Self::NotFound { .. } => "not_found",
             Self::TooLarge { .. } => "too_large",
             Self::Mirror { .. } => "mirror",

@@ -10,7 +10,8 @@ use git2::{Oid, Repository};
 
 use super::address::{Address, Place};
 use super::error::{self, Failure};
-use super::transport::{self, Answer, Stop};
+use super::transport::{self, Answer, Depth, Stop};
+use super::wire::Fault;
 use super::{NewCommit, PublishOutcome, RepositoryError, commit, local};
 use crate::ids::CommitSha;
 
@@ -46,16 +47,16 @@ pub(super) fn publish(
     let Some(new) = ids.last().copied() else { return Ok(Landing::Published(ids)) };
     match address.place() {
         Place::Local(path) => local::publish(path, branch, parent, commits, ids).map_err(Failure::Remote),
-        Place::Remote(url) => {
-            let answer = transport::push(mirror, url, address, branch, new, parent, stop);
+        _ => {
+            let answer = transport::push(mirror, address, branch, new, parent, stop);
             let ask = || -> Result<Position, Failure> {
-                let found = transport::fetch(mirror, url, address, &[branch], stop)?.get(branch).copied();
+                let found = transport::fetch(mirror, address, &[branch], Depth::Since, stop)?.get(branch).copied();
                 // The objects are here now, so a rival's commit on top of ours is told from one beside it.
                 let contains_new =
                     found.is_some_and(|found| found == new || mirror.graph_descendant_of(found, new).unwrap_or(false));
                 Ok(Position { found, contains_new })
             };
-            let settled = settle(answer, parent, new, ask).map_err(|broken| broken.into_failure(address))?;
+            let settled = settle(answer, parent, new, ask).map_err(Unsettled::into_failure)?;
             Ok(match settled {
                 Settled::Published => Landing::Published(ids),
                 Settled::Moved(found) => Landing::Moved(found),
@@ -80,11 +81,11 @@ struct Position {
 
 /// The push gave no answer that settles anything.
 #[derive(Debug)]
-struct Unsettled(git2::Error);
+struct Unsettled(Fault);
 
 impl Unsettled {
-    fn into_failure(self, address: &Address) -> Failure {
-        match error::remote_error(address, &self.0) {
+    fn into_failure(self) -> Failure {
+        match self.0.error {
             // It was reached a moment ago, and nobody can say whether the push arrived: not a fault of this
             // machine, and not a missing repository either.
             RepositoryError::Mirror { address, why } => Failure::Known(RepositoryError::Unreachable { address, why }),
@@ -125,7 +126,7 @@ fn settle(
         Answer::Broken(broken) => match ask() {
             Ok(position) => match by_position(&position) {
                 Some(settled) => Ok(settled),
-                None if error::is_refusal(&broken) => Ok(Settled::Refused(broken.message().to_owned())),
+                None if broken.is_refusal => Ok(Settled::Refused(broken.error.why())),
                 None => Err(Unsettled(broken)),
             },
             Err(_) => Err(Unsettled(broken)),
@@ -163,6 +164,11 @@ mod tests {
         git2::Error::new(ErrorCode::Timeout, ErrorClass::Net, "could not read from socket: timed out")
     }
 
+    fn broken() -> Answer {
+        let error = RepositoryError::Unreachable { address: "h".to_owned(), why: "timed out".to_owned() };
+        Answer::Broken(Fault { error, is_refusal: false })
+    }
+
     fn rejected(why: &str) -> Answer {
         Answer::Rejected(why.to_owned())
     }
@@ -177,15 +183,15 @@ mod tests {
 
     #[test]
     fn a_lost_answer_of_a_push_that_arrived_is_published() {
-        assert_eq!(settled(Answer::Broken(timeout()), at(NEW, true)).unwrap(), Settled::Published);
-        assert_eq!(settled(Answer::Broken(timeout()), at(RIVAL, true)).unwrap(), Settled::Published);
+        assert_eq!(settled(broken(), at(NEW, true)).unwrap(), Settled::Published);
+        assert_eq!(settled(broken(), at(RIVAL, true)).unwrap(), Settled::Published);
         assert_eq!(settled(Answer::NotAsExpected(Some(id(NEW))), silent).unwrap(), Settled::Published);
     }
 
     #[test]
     fn a_push_that_broke_and_did_not_arrive_is_not_known() {
-        assert!(settled(Answer::Broken(timeout()), at(PARENT, false)).is_err());
-        assert!(settled(Answer::Broken(timeout()), silent).is_err());
+        assert!(settled(broken(), at(PARENT, false)).is_err());
+        assert!(settled(broken(), silent).is_err());
     }
 
     #[test]

@@ -1,21 +1,19 @@
-//! The network: time limits, one fetch call and one push call.
+//! One connection, a few round trips, one fetch call and one push call.
 //!
 //! Every call ends: libgit2 waits for ever by default, so limits are set for the whole process before the
-//! first call. Redirects to another host are not followed, because credentials would go with them.
+//! first call. `git://` is libgit2's own affair; http and ssh are carried by [`wire`].
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use git2::{
-    AutotagOption, Cred, ErrorClass, ErrorCode, FetchOptions, Oid, ProxyOptions, PushOptions, RemoteCallbacks,
-    RemoteRedirect,
-};
+use git2::{AutotagOption, ErrorClass, ErrorCode, FetchOptions, Oid, PushOptions, RemoteCallbacks, RemoteRedirect};
 
-use super::address::Address;
-use super::error::Failure;
+use super::address::{Address, Place};
+use super::error::{self, Failure};
+use super::wire::{self, Fault};
 
 /// How long the network may take. libgit2 keeps the first two for the whole process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,21 +42,22 @@ static LIMITS: OnceLock<NetworkLimits> = OnceLock::new();
 pub fn limit_network(limits: NetworkLimits) -> NetworkLimits {
     *LIMITS.get_or_init(|| {
         let millis = |limit: Duration| i32::try_from(limit.as_millis()).unwrap_or(i32::MAX).max(1);
-        // SAFETY: the two setters write process-wide integers without a lock. `OnceLock` runs this once, and
+        // SAFETY: the two setters and the list of transports are process-wide without a lock. `OnceLock` runs this once, and
         // every network call of this crate goes through a `Mirror`, whose constructor calls this function
         // first; so no other thread can be reading them yet.
         let set = unsafe {
             git2::opts::set_server_connect_timeout_in_milliseconds(millis(limits.connect))
                 .and_then(|()| git2::opts::set_server_timeout_in_milliseconds(millis(limits.silence)))
+                .and_then(|()| wire::register())
         };
-        debug_assert!(set.is_ok(), "libgit2 accepts every positive timeout");
+        debug_assert!(set.is_ok(), "libgit2 accepts every positive timeout and a transport of a new scheme");
         limits
     })
 }
 
 /// Asks a running network call to end at its next sign of life.
-#[derive(Debug, Default)]
-pub(super) struct Stop(AtomicBool);
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
     pub(super) fn set(&self) {
@@ -73,30 +72,71 @@ impl Stop {
 /// The refs of a remote by full name; an annotated tag also under `<name>^{}`, as what it points to.
 pub(super) type Advertised = BTreeMap<String, Oid>;
 
+/// How much of the past a fetch brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// What leads from what is here to what is new.
+    Since,
+    /// Nothing but the commits that are asked for.
+    Tip,
+    /// Everything.
+    Whole,
+}
+
+impl Depth {
+    /// As libgit2 counts.
+    fn commits(self) -> i32 {
+        match self {
+            Self::Since => 0,
+            Self::Tip => 1,
+            // What git itself sends for "all of it".
+            Self::Whole => i32::MAX,
+        }
+    }
+}
+
 /// Reads the refs of a remote and brings here what `refs` (full names, or a folder with `/*`) need and the
 /// mirror has not: one connection, and only its first round trip where nothing is missing. Moves no refs.
 pub(super) fn fetch(
     mirror: &git2::Repository,
-    url: &str,
     address: &Address,
     refs: &[&str],
+    depth: Depth,
     stop: &Stop,
 ) -> Result<Advertised, Failure> {
-    let mut callbacks = callbacks(address, stop);
-    callbacks.sideband_progress(|_| !stop.is_set());
-    let mut options = FetchOptions::new();
-    options
-        .remote_callbacks(callbacks)
-        .proxy_options(proxy())
-        .download_tags(AutotagOption::None)
-        .update_fetchhead(false)
-        .follow_redirects(RemoteRedirect::None);
-    let mut remote = mirror.remote_anonymous(url).map_err(Failure::Mirror)?;
-    // A pattern needs a target, which nothing is written to: a download moves no refs.
-    let specs: Vec<String> = refs.iter().map(|name| format!("{name}:{name}")).collect();
-    remote.download(&specs, Some(&mut options)).map_err(Failure::of_network)?;
-    let heads = remote.list().map_err(Failure::Remote)?;
-    Ok(heads.iter().map(|head| (head.name().to_owned(), head.oid())).collect())
+    let fetched = carried(address, stop, |url| {
+        let mut callbacks = callbacks(stop);
+        callbacks.sideband_progress(|_| !stop.is_set());
+        let mut options = FetchOptions::new();
+        options
+            .remote_callbacks(callbacks)
+            .download_tags(AutotagOption::None)
+            .update_fetchhead(false)
+            .depth(depth.commits())
+            .follow_redirects(RemoteRedirect::None);
+        let mut remote = mirror.remote_anonymous(url)?;
+        // A pattern needs a target, which nothing is written to: a download moves no refs.
+        let specs: Vec<String> = refs.iter().map(|name| format!("{name}:{name}")).collect();
+        remote.download(&specs, Some(&mut options))?;
+        let heads = remote.list()?;
+        Ok(heads.iter().map(|head| (head.name().to_owned(), head.oid())).collect())
+    });
+    fetched.map_err(|(error, fault)| match fault {
+        Some(fault) => Failure::Known(fault.error),
+        None => Failure::of_network(error),
+    })
+}
+
+/// Runs `work` with the URL by which libgit2 reaches the repository.
+fn carried<T>(
+    address: &Address,
+    stop: &Stop,
+    work: impl FnOnce(&str) -> Result<T, git2::Error>,
+) -> Result<T, (git2::Error, Option<Fault>)> {
+    match address.place() {
+        Place::Git(url) => work(url).map_err(|error| (error, None)),
+        _ => wire::carry(address, limit_network(NetworkLimits::default()), stop, || work(wire::URL)),
+    }
 }
 
 /// What came back from a push.
@@ -109,13 +149,12 @@ pub(super) enum Answer {
     /// The server says no, in these words.
     Rejected(String),
     /// No answer that can be trusted.
-    Broken(git2::Error),
+    Broken(Fault),
 }
 
 /// Sends `new` to `branch` (a full ref name), never by force, and only where the branch is at `expected`.
 pub(super) fn push(
     mirror: &git2::Repository,
-    url: &str,
     address: &Address,
     branch: &str,
     new: Oid,
@@ -125,33 +164,32 @@ pub(super) fn push(
     let found: RefCell<Option<Option<Oid>>> = RefCell::new(None);
     let status: RefCell<Option<Option<String>>> = RefCell::new(None);
     let words: RefCell<Vec<u8>> = RefCell::new(Vec::new());
-    let mut callbacks = callbacks(address, stop);
-    callbacks.push_negotiation(|updates| {
-        let at = updates.first().map(git2::PushUpdate::src).filter(|oid| !oid.is_zero());
-        if at == expected {
-            return Ok(());
-        }
-        *found.borrow_mut() = Some(at);
-        Err(git2::Error::new(ErrorCode::NotFastForward, ErrorClass::Reference, "the branch has moved"))
+    let pushed = carried(address, stop, |url| {
+        let mut callbacks = callbacks(stop);
+        callbacks.push_negotiation(|updates| {
+            let at = updates.first().map(git2::PushUpdate::src).filter(|oid| !oid.is_zero());
+            if at == expected {
+                return Ok(());
+            }
+            *found.borrow_mut() = Some(at);
+            Err(git2::Error::new(ErrorCode::NotFastForward, ErrorClass::Reference, "the branch has moved"))
+        });
+        callbacks.push_update_reference(|name, refusal| {
+            if name == branch {
+                *status.borrow_mut() = Some(refusal.map(str::to_owned));
+            }
+            Ok(())
+        });
+        callbacks.sideband_progress(|bytes| {
+            let mut words = words.borrow_mut();
+            let room = MAX_SERVER_WORDS.saturating_sub(words.len());
+            words.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            !stop.is_set()
+        });
+        let mut options = PushOptions::new();
+        options.remote_callbacks(callbacks).follow_redirects(RemoteRedirect::None);
+        mirror.remote_anonymous(url)?.push(&[format!("{new}:{branch}")], Some(&mut options))
     });
-    callbacks.push_update_reference(|name, refusal| {
-        if name == branch {
-            *status.borrow_mut() = Some(refusal.map(str::to_owned));
-        }
-        Ok(())
-    });
-    callbacks.sideband_progress(|bytes| {
-        let mut words = words.borrow_mut();
-        let room = MAX_SERVER_WORDS.saturating_sub(words.len());
-        words.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        !stop.is_set()
-    });
-    let mut options = PushOptions::new();
-    options.remote_callbacks(callbacks).proxy_options(proxy()).follow_redirects(RemoteRedirect::None);
-    let pushed = mirror
-        .remote_anonymous(url)
-        .and_then(|mut remote| remote.push(&[format!("{new}:{branch}")], Some(&mut options)));
-    drop(options);
 
     if let Some(at) = found.into_inner() {
         return Answer::NotAsExpected(at);
@@ -160,11 +198,14 @@ pub(super) fn push(
     match (status.into_inner(), pushed) {
         (Some(None), Ok(())) => Answer::Accepted,
         (Some(Some(refusal)), _) => Answer::Rejected(address.scrub(&sentence(&refusal, &words.into_inner()))),
-        (_, Err(error)) => Answer::Broken(error),
-        (None, Ok(())) => Answer::Broken(git2::Error::new(
-            ErrorCode::GenericError,
-            ErrorClass::Net,
-            "the server did not say what became of the branch",
+        (_, Err((error, fault))) => Answer::Broken(fault.unwrap_or_else(|| error::fault(address, &error))),
+        (None, Ok(())) => Answer::Broken(error::fault(
+            address,
+            &git2::Error::new(
+                ErrorCode::GenericError,
+                ErrorClass::Net,
+                "the server did not say what became of the branch",
+            ),
         )),
     }
 }
@@ -180,30 +221,11 @@ fn sentence(refusal: &str, printed: &[u8]) -> String {
     if lines.is_empty() { refusal.to_owned() } else { format!("{refusal}: {}", lines.join(" ")) }
 }
 
-/// What every call needs: the credentials, once, and a way to stop.
-fn callbacks<'a>(address: &'a Address, stop: &'a Stop) -> RemoteCallbacks<'a> {
+/// What every call needs: a way to stop.
+fn callbacks(stop: &Stop) -> RemoteCallbacks<'_> {
     let mut callbacks = RemoteCallbacks::new();
-    let mut asked = false;
-    callbacks.credentials(move |_, _, allowed| {
-        // libgit2 asks again for as long as the server refuses.
-        let refused = |message: &str| Err(git2::Error::new(ErrorCode::Auth, ErrorClass::Http, message));
-        match address.credentials() {
-            None => refused("the server asks for credentials and none are set"),
-            Some(_) if std::mem::replace(&mut asked, true) => refused("the server does not accept the credentials"),
-            Some(credentials) if allowed.is_user_pass_plaintext() => {
-                Cred::userpass_plaintext(credentials.username(), credentials.password())
-            }
-            Some(_) => refused("the server does not take a user name and a password"),
-        }
-    });
     callbacks.transfer_progress(|_| !stop.is_set());
     callbacks
-}
-
-fn proxy<'a>() -> ProxyOptions<'a> {
-    let mut proxy = ProxyOptions::new();
-    proxy.auto();
-    proxy
 }
 
 #[cfg(test)]

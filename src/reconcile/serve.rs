@@ -16,7 +16,7 @@ use crate::cluster::api_server::{
 };
 use crate::cluster::simulated::SimulatedCluster;
 use crate::git::mirror::{Mirror, MirrorSettings};
-use crate::git::{Credentials, NetworkLimits, RepositoryError, Revision, limit_network};
+use crate::git::{Access, NetworkLimits, RepositoryError, Revision, SecretPlace, limit_network};
 
 use crate::ids::{SourceName, TreePath};
 use crate::manifest::{Namespaces, Rules, Schemas};
@@ -24,7 +24,7 @@ use crate::object::Kind;
 use crate::reconcile::daemon::Daemon;
 use crate::reconcile::source::{Source, SourceOptions};
 use crate::reconcile::{Core, CoreOptions};
-use crate::settings::{ClusterAccess, NamespaceRule, Secret, Settings, SourceSettings};
+use crate::settings::{ClusterAccess, NamespaceRule, Settings, SourceSettings};
 use crate::telemetry::{Metrics, event};
 use crate::web::{BindError, Health, HookTarget, HookedSource, Hooks, Server};
 use crate::workload::WorkloadSettings;
@@ -224,15 +224,17 @@ pub(crate) fn schemas() -> Arc<Schemas> {
 
 /// Opens the mirror of a source, in a folder of its own below `folder`.
 pub(crate) fn open_mirror(source: &SourceSettings, folder: &Path) -> Result<Arc<Mirror>, RepositoryError> {
-    let credentials = source
-        .repo
-        .credentials()
-        .map(|known| Credentials::basic(known.user.expose(), known.password.as_ref().map_or("", Secret::expose)));
+    let mut access = Access::default();
+    if let Some(known) = source.repo.credentials() {
+        access.username = Some(known.user.clone());
+        let value = known.password.clone();
+        access.password = value.map(|value| SecretPlace::Given { value, from: "the address".to_owned() });
+    }
     let mirror = Mirror::open(MirrorSettings {
         url: source.repo.as_str().to_owned(),
         revision: source.revision.clone(),
         folder: folder.join(source.name.as_str()),
-        credentials,
+        access,
     })?;
     Ok(Arc::new(mirror))
 }

@@ -23,6 +23,7 @@ mod resolve_source;
 #[cfg(test)]
 mod tests;
 
+pub use crate::git::Secret;
 pub use args::{ClusterArgs, LogArgs, RunArgs, TypedAs};
 pub use effective::{
     ClusterAccess, ImageSettings, LogFormat, LogLevel, LogSettings, NamespaceRule, POLL_JITTER_PERCENT, Settings,
@@ -32,7 +33,7 @@ pub use environment::Environment;
 pub use origin::{Origin, Setting};
 pub use print::render_config;
 pub use problem::{Problem, Problems, closest};
-pub use repo::{Credentials, RepoAddress, Secret};
+pub use repo::{Credentials, RepoAddress};
 pub use resolve::{Loaded, NO_CLUSTER_NAME, load, resolve_log};
 
 /// Whether a text can be the name of a source.

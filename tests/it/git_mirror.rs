@@ -10,8 +10,8 @@ use std::time::Duration;
 use futures::{FutureExt as _, StreamExt as _};
 use serin::git::mirror::{Mirror, MirrorSettings};
 use serin::git::{
-    Author, Credentials, NetworkLimits, NewCommit, NotFollowed, Publication, PublishOutcome, Repository,
-    RepositoryError, Revision, limit_network,
+    Access, Author, NetworkLimits, NewCommit, NotFollowed, Publication, PublishOutcome, Repository, RepositoryError,
+    Revision, limit_network,
 };
 use serin::ids::{BranchName, CommitSha, TreePath};
 
@@ -108,7 +108,7 @@ async fn credentials_open_the_door_and_appear_nowhere() {
     assert_eq!(in_the_url.address(), url(""));
     published(in_the_url.publish(&publication(&tip, "2")).await);
 
-    let beside = Some(Credentials::basic("serin", "s3cr:t"));
+    let beside = Access::basic("serin", "s3cr:t");
     let view = open_with(&url("wrong:one@"), main(), beside);
     assert_eq!(view.fetch().await, Ok(remote.tip("main").unwrap()));
 
@@ -121,8 +121,12 @@ async fn credentials_open_the_door_and_appear_nowhere() {
     }
     // The mirror's folder is no place for them either.
     let folder = process::scratch("mirrors").join("shop");
-    let settings =
-        MirrorSettings { url: url("serin:s3cr%3At@"), revision: main(), folder: folder.clone(), credentials: None };
+    let settings = MirrorSettings {
+        url: url("serin:s3cr%3At@"),
+        revision: main(),
+        folder: folder.clone(),
+        access: Access::default(),
+    };
     assert!(!format!("{settings:?}").contains("s3cr"));
     Mirror::open(settings).unwrap().fetch().await.unwrap();
     for file in ["config", "serin-mirror", "HEAD"] {
@@ -326,7 +330,8 @@ async fn a_folder_belongs_to_one_mirror_and_another_address_starts_anew() {
     let first = remote.mirror_in(main(), folder.clone());
     first.fetch().await.unwrap();
 
-    let settings = |url: String| MirrorSettings { url, revision: main(), folder: folder.clone(), credentials: None };
+    let settings =
+        |url: String| MirrorSettings { url, revision: main(), folder: folder.clone(), access: Access::default() };
     let error = Mirror::open(settings(remote.url())).unwrap_err();
     assert_eq!(error.kind(), "mirror");
     assert!(error.to_string().contains("is in use by another source or another Serin"), "{error}");
@@ -345,7 +350,7 @@ fn a_folder_with_something_else_in_it_is_not_touched() {
         url: "http://localhost/shop.git".to_owned(),
         revision: main(),
         folder: folder.clone(),
-        credentials: None,
+        access: Access::default(),
     };
     let error = Mirror::open(settings).unwrap_err();
     assert!(error.to_string().contains("holds something that is not a mirror; it was not touched"), "{error}");
@@ -486,13 +491,13 @@ fn main() -> Revision {
 
 #[track_caller]
 fn open(url: &str, revision: Revision) -> Mirror {
-    open_with(url, revision, None)
+    open_with(url, revision, Access::default())
 }
 
 #[track_caller]
-fn open_with(url: &str, revision: Revision, credentials: Option<Credentials>) -> Mirror {
+fn open_with(url: &str, revision: Revision, access: Access) -> Mirror {
     let folder = process::scratch("mirrors").join("shop");
-    Mirror::open(MirrorSettings { url: url.to_owned(), revision, folder, credentials }).expect("a mirror")
+    Mirror::open(MirrorSettings { url: url.to_owned(), revision, folder, access }).expect("a mirror")
 }
 
 fn authority(url: &str) -> String {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serin::git::mirror::{Mirror, MirrorSettings};
 use serin::git::simulated::{Person, SimulatedRepository};
-use serin::git::{Repository, Revision};
+use serin::git::{Access, Repository, Revision};
 use serin::ids::{BranchName, CommitSha, TreePath};
 
 use super::git_clone::Clone;
@@ -196,7 +196,7 @@ impl Real {
 
     /// A mirror in `folder`.
     pub(crate) fn mirror_in(&self, revision: Revision, folder: PathBuf) -> Mirror {
-        let settings = MirrorSettings { url: self.url(), revision, folder, credentials: None };
+        let settings = MirrorSettings { url: self.url(), revision, folder, access: Access::default() };
         Mirror::open(settings).expect("a mirror")
     }
 
