@@ -37,12 +37,14 @@ impl fmt::Debug for Secret {
 /// Where a secret is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretPlace {
-    /// It was given with the settings.
-    Given {
-        /// The secret.
+    /// In the address of the repository.
+    Address(Secret),
+    /// In a variable of the environment that Serin was started with.
+    Variable {
+        /// Its name.
+        name: String,
+        /// What it held.
         value: Secret,
-        /// Where it was given, for people, such as `the environment variable GIT_TOKEN`.
-        from: String,
     },
     /// In a file of its own, which is read again for every call. A line break at its end does not count.
     File(PathBuf),
@@ -105,12 +107,17 @@ pub struct Access {
 impl Access {
     /// Basic authentication with these two, and nothing else.
     pub fn basic(username: impl Into<String>, password: impl Into<String>) -> Self {
-        let value = Secret::new(password);
         Self {
             username: Some(Secret::new(username)),
-            password: Some(SecretPlace::Given { value, from: "the settings".to_owned() }),
+            password: Some(SecretPlace::Address(Secret::new(password))),
             ..Self::default()
         }
+    }
+
+    /// Whether a password or a token is given.
+    pub fn has_secret(&self) -> bool {
+        let in_folder = |folder: &PathBuf| ["password", "bearerToken"].iter().any(|name| folder.join(name).exists());
+        self.password.is_some() || self.token.is_some() || self.folder.as_ref().is_some_and(in_folder)
     }
 
     /// What to show an http server. The error says what cannot be read.
@@ -144,7 +151,7 @@ impl Access {
                     // A token in the place of the user, as in `https://TOKEN@host/`.
                     (Some(user), None) => {
                         let header = basic(&user, "");
-                        let from = "the settings".to_owned();
+                        let from = "the address".to_owned();
                         return Ok(Some(Authorization { header, what: "user name", from, secrets: vec![user] }));
                     }
                     (user, Some(password)) => (user.unwrap_or_else(|| "git".to_owned()), password, "password"),
@@ -212,7 +219,8 @@ impl SecretPlace {
     /// The secret, and where it is.
     fn read(&self) -> Result<(String, String), String> {
         match self {
-            Self::Given { value, from } => Ok((value.expose().to_owned(), from.clone())),
+            Self::Address(secret) => Ok((secret.expose().to_owned(), "the address".to_owned())),
+            Self::Variable { name, value } => Ok((value.expose().to_owned(), format!("the variable {name}"))),
             Self::File(path) => Ok((read(path)?, path.display().to_string())),
         }
     }

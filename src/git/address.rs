@@ -94,7 +94,8 @@ impl Address {
                     // `ssh://host/~user/path` is what it says.
                     path: path.strip_prefix('/').filter(|path| path.starts_with('~')).unwrap_or(&path).to_owned(),
                 };
-                Ok(Self::new(url, Place::Ssh(place), access))
+                let display = format!("ssh://{}@{}", place.user, url.trim_start_matches("ssh://"));
+                Ok(Self::new(display, Place::Ssh(place), access))
             }
             "git" => Ok(Self::new(url.clone(), Place::Git(url), access)),
             "http" | "https" => {
@@ -171,7 +172,7 @@ fn in_url(userinfo: &str, access: Access) -> Access {
     let value = password.map(|password| Secret::new(percent_decoded(password)));
     Access {
         username: access.username.or_else(|| Some(Secret::new(percent_decoded(user)))),
-        password: value.map(|value| SecretPlace::Given { value, from: "the address".to_owned() }),
+        password: value.map(SecretPlace::Address),
         ..access
     }
 }
@@ -272,7 +273,7 @@ mod tests {
         ] {
             assert_eq!(parse(text).place(), &at, "{text}");
         }
-        assert_eq!(parse("ssh://git:pw@git.example/shop.git").display(), "ssh://git.example/shop.git");
+        assert_eq!(parse("ssh://git:pw@git.example/shop.git").display(), "ssh://git@git.example/shop.git");
         assert!(matches!(parse("./a:b").place(), Place::Local(_)));
     }
 

@@ -49,6 +49,11 @@ impl Folder {
         &self.path
     }
 
+    /// Whether a part of the past is left out in the mirror (git's own file for that).
+    pub(super) fn is_cut_off(&self) -> bool {
+        fs::metadata(self.path.join("shallow")).is_ok_and(|file| file.len() > 0)
+    }
+
     /// The sound mirror of `address` that is here. `None`: one has to be made, because there is none, it is of
     /// another address, or it is damaged.
     pub(super) fn open(&self, address: &Address) -> Result<Option<Repository>, Failure> {

@@ -5,6 +5,10 @@
 //! run on the runtime's blocking threads, and what may wait for a network on a thread of its own, which a
 //! runtime that shuts down does not wait for. A panic in either ends one call and not the daemon.
 //!
+//! The past of a remote branch is left out at first: a fresh mirror is as small as one checkout, however old the
+//! repository is. Whether one commit follows another is usually known all the same, since whatever happens from then on is
+//! here; where it is not, the rest of the past is fetched, once.
+//!
 //! What people may rely on:
 //! * the mirror keeps the remote's branches under names of its own (`refs/serin/...`), so it needs no
 //!   configuration, and a branch `a` that becomes `a/b` does not collide;
@@ -168,6 +172,27 @@ impl Mirror {
         }
     }
 
+    /// Runs a read, and where its answer may be another one with all of the past here, fetches that and repeats it.
+    async fn read_deeper<T, F>(
+        &self,
+        work: F,
+        is_certain: fn(&Result<T, ReadFailure>) -> bool,
+    ) -> Result<Result<T, ReadFailure>, RepositoryError>
+    where
+        T: Send + 'static,
+        F: Fn(&git2::Repository) -> Result<T, ReadFailure> + Clone + Send + 'static,
+    {
+        let found = self.read_from(work.clone()).await?;
+        if is_certain(&found) || !self.inner.folder.is_cut_off() {
+            return Ok(found);
+        }
+        self.change(move |inner, stop| {
+            inner.repairing(stop, |mirror| inner.deepen(mirror, stop))?;
+            inner.read_again(&work, stop)
+        })
+        .await
+    }
+
     fn broken(&self, why: &str) -> RepositoryError {
         error::mirror_error(&self.inner.address, why)
     }
@@ -209,7 +234,9 @@ impl Repository for Mirror {
 
     async fn snapshot(&self, commit: &CommitSha, root: &TreePath) -> Result<Snapshot, RepositoryError> {
         let (at, below) = (commit.clone(), root.clone());
-        match self.read_from(move |mirror| snapshot::files(mirror, &at, &below)).await? {
+        let files = move |mirror: &git2::Repository| snapshot::files(mirror, &at, &below);
+        let is_here = |found: &Result<_, _>| !matches!(found, Err(ReadFailure::UnknownCommit));
+        match self.read_deeper(files, is_here).await? {
             Ok(Listing { files, not_followed }) => Ok(Snapshot { commit: commit.clone(), files, not_followed }),
             Err(ReadFailure::UnknownCommit) => Err(error::not_found(&self.inner.address, format!("commit {commit}"))),
             Err(ReadFailure::NoFolder) => {
@@ -241,7 +268,8 @@ impl Repository for Mirror {
             };
             Ok(tip == commit || mirror.graph_descendant_of(tip, commit)?)
         };
-        match self.read_from(within).await? {
+        let found = self.read_deeper(within, |found| matches!(found, Ok(true))).await?;
+        match found {
             Ok(contained) => Ok(contained),
             Err(ReadFailure::UnknownCommit | ReadFailure::NoFolder | ReadFailure::TooLarge(_)) => Ok(false),
             Err(ReadFailure::Damage(why)) => Err(self.broken(&why)),
@@ -351,11 +379,12 @@ impl Inner {
             }
             Revision::Tag(tag) => {
                 let name = format!("refs/tags/{tag}");
-                let refs = self.advertised(mirror, &[&name], stop)?;
+                let kept = format!("refs/serin/tags/{}", one_component(tag));
+                let refs = self.advertised(mirror, &[&name], depth_for(mirror, &kept), stop)?;
                 let found = refs.get(&format!("{name}^{{}}")).or_else(|| refs.get(&name)).copied();
                 let commit = found.filter(|id| mirror.find_commit(*id).is_ok());
                 let commit = commit.ok_or_else(|| missing(format!("tag {tag}")))?;
-                keep(mirror, &format!("refs/serin/tags/{}", one_component(tag)), Some(commit))?;
+                keep(mirror, &kept, Some(commit))?;
                 Ok(commit)
             }
             Revision::Commit(sha) => {
@@ -363,11 +392,11 @@ impl Inner {
                 let id = snapshot::oid(sha).ok_or_else(gone)?;
                 let known = || mirror.find_commit(id).is_ok();
                 if !known() {
-                    self.advertised(mirror, &["refs/heads/*", "refs/tags/*"], stop)?;
+                    self.advertised(mirror, &["refs/heads/*", "refs/tags/*"], Depth::Since, stop)?;
                 }
                 if !known() {
                     // Some servers give a commit that no branch reaches; most say no, which is an answer.
-                    let asked = self.advertised(mirror, &[&id.to_string()], stop);
+                    let asked = self.advertised(mirror, &[&id.to_string()], Depth::Since, stop);
                     if let Err(failure) = asked
                         && let error @ RepositoryError::Unauthorized { .. } = failure.into_error(&self.address)
                     {
@@ -391,13 +420,21 @@ impl Inner {
         stop: &Stop,
     ) -> Result<Option<Oid>, Failure> {
         self.remember(branch);
-        let name = full_name(branch);
-        let tip = self.advertised(mirror, &[&name], stop)?.get(&name).copied();
+        let (name, kept) = (full_name(branch), kept_branch(branch));
+        let tip = self.advertised(mirror, &[&name], depth_for(mirror, &kept), stop)?.get(&name).copied();
         if let Some(tip) = tip {
             mirror.find_commit(tip).map_err(Failure::Mirror)?;
         }
-        keep(mirror, &kept_branch(branch), tip)?;
+        keep(mirror, &kept, tip)?;
         Ok(tip)
+    }
+
+    /// Fetches the past that was left out so far, once: from then on nothing is missing.
+    fn deepen(&self, mirror: &git2::Repository, stop: &Stop) -> Result<(), Failure> {
+        let kept = mirror.references_glob("refs/serin/*").map_err(Failure::Mirror)?;
+        let names: Vec<String> = kept.flatten().filter_map(|kept| remote_name(kept.name().ok()?)).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        self.advertised(mirror, &names, Depth::Whole, stop).map(|_| ())
     }
 
     fn publish(
@@ -433,10 +470,16 @@ impl Inner {
         Ok(landing.into_outcome())
     }
 
-    fn advertised(&self, mirror: &git2::Repository, refs: &[&str], stop: &Stop) -> Result<Advertised, Failure> {
+    fn advertised(
+        &self,
+        mirror: &git2::Repository,
+        refs: &[&str],
+        depth: Depth,
+        stop: &Stop,
+    ) -> Result<Advertised, Failure> {
         match self.address.place() {
             Place::Local(path) => local::fetch(mirror, path, refs, stop),
-            _ => transport::fetch(mirror, &self.address, refs, Depth::Since, stop),
+            _ => transport::fetch(mirror, &self.address, refs, depth, stop),
         }
     }
 
@@ -470,6 +513,18 @@ fn keep(mirror: &git2::Repository, name: &str, at: Option<Oid>) -> Result<(), Fa
         None => mirror.find_reference(name).map_or(Ok(()), |mut found| found.delete()),
     };
     noted.map_err(Failure::Mirror)
+}
+
+/// What is fetched for the first time comes without its past, where the server can do that; from then on, with all that
+/// has happened since, so that what follows what is known.
+fn depth_for(mirror: &git2::Repository, kept: &str) -> Depth {
+    if local_tip(mirror, kept).is_some() { Depth::Since } else { Depth::Tip }
+}
+
+/// The remote's name for one of the mirror's refs.
+fn remote_name(kept: &str) -> Option<String> {
+    let (kind, name) = kept.strip_prefix("refs/serin/")?.split_once('/')?;
+    (kind != "commits").then(|| format!("refs/{kind}/{}", name.replace("%2F", "/").replace("%25", "%")))
 }
 
 fn full_name(branch: &BranchName) -> String {

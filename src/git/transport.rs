@@ -121,9 +121,13 @@ pub(super) fn fetch(
         let heads = remote.list()?;
         Ok(heads.iter().map(|head| (head.name().to_owned(), head.oid())).collect())
     });
-    fetched.map_err(|(error, fault)| match fault {
-        Some(fault) => Failure::Known(fault.error),
-        None => Failure::of_network(error),
+    fetched.or_else(|(error, fault)| match fault {
+        // Few servers cannot leave out the past, and those that cannot say so before anything is sent.
+        None if depth == Depth::Tip && error.message().contains("support shallow") => {
+            fetch(mirror, address, refs, Depth::Since, stop)
+        }
+        Some(fault) => Err(Failure::Known(fault.error)),
+        None => Err(Failure::of_network(error)),
     })
 }
 

@@ -16,7 +16,7 @@ use crate::cluster::api_server::{
 };
 use crate::cluster::simulated::SimulatedCluster;
 use crate::git::mirror::{Mirror, MirrorSettings};
-use crate::git::{Access, NetworkLimits, RepositoryError, Revision, SecretPlace, limit_network};
+use crate::git::{NetworkLimits, RepositoryError, Revision, SecretPlace, limit_network};
 
 use crate::ids::{SourceName, TreePath};
 use crate::manifest::{Namespaces, Rules, Schemas};
@@ -224,11 +224,10 @@ pub(crate) fn schemas() -> Arc<Schemas> {
 
 /// Opens the mirror of a source, in a folder of its own below `folder`.
 pub(crate) fn open_mirror(source: &SourceSettings, folder: &Path) -> Result<Arc<Mirror>, RepositoryError> {
-    let mut access = Access::default();
+    let mut access = source.access.clone();
     if let Some(known) = source.repo.credentials() {
         access.username = Some(known.user.clone());
-        let value = known.password.clone();
-        access.password = value.map(|value| SecretPlace::Given { value, from: "the address".to_owned() });
+        access.password = known.password.clone().map(SecretPlace::Address);
     }
     let mirror = Mirror::open(MirrorSettings {
         url: source.repo.as_str().to_owned(),

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
+use crate::settings::credentials::CredentialFields;
 use crate::settings::origin::{Origin, Setting};
 
 /// Flags of `serin run`.
@@ -21,7 +22,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub print_config: bool,
 
-    /// Repository: an https, http or git URL, or a path
+    /// Repository: an https, http, ssh or git URL, user@host:path, or a path
     #[arg(long, value_name = "URL", env = "SERIN_REPO", hide_env_values = true, help_heading = "Source")]
     pub repo: Option<String>,
 
@@ -61,6 +62,10 @@ pub struct RunArgs {
     /// Name of the environment variable with that secret, instead of a file
     #[arg(long, value_name = "NAME", env = "SERIN_WEBHOOK_SECRET_ENV", help_heading = "Git")]
     pub webhook_secret_env: Option<String>,
+
+    #[command(flatten)]
+    #[doc = "What opens the repository."]
+    pub credentials: CredentialArgs,
 
     /// How often to ask the repository, give or take 10 % [default: 60s]
     #[arg(long, value_name = "DURATION", env = "SERIN_POLL_INTERVAL", help_heading = "Git")]
@@ -162,6 +167,91 @@ pub struct RunArgs {
     /// Address of /metrics, /healthz and /readyz, or none [default: 0.0.0.0:8080]
     #[arg(long, value_name = "ADDRESS", env = "SERIN_LISTEN", help_heading = "Observability")]
     pub listen: Option<String>,
+}
+
+/// What opens the repository. Files are read again at every call.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct CredentialArgs {
+    /// Folder as a mounted Secret is one: username, password, bearerToken, ca.crt; identity, known_hosts
+    #[arg(long, value_name = "DIR", env = "SERIN_CREDENTIALS_DIR", help_heading = "Credentials")]
+    pub credentials_dir: Option<String>,
+
+    /// User for https [default: git, or x-access-token with a token]
+    #[arg(long, value_name = "NAME", env = "SERIN_USERNAME", help_heading = "Credentials")]
+    pub username: Option<String>,
+
+    /// File with the password
+    #[arg(long, value_name = "FILE", env = "SERIN_PASSWORD_FILE", help_heading = "Credentials")]
+    pub password_file: Option<String>,
+
+    /// Name of an environment variable with the password
+    #[arg(long, value_name = "NAME", env = "SERIN_PASSWORD_VARIABLE", help_heading = "Credentials")]
+    pub password_variable: Option<String>,
+
+    /// File with a token
+    #[arg(long, value_name = "FILE", env = "SERIN_TOKEN_FILE", help_heading = "Credentials")]
+    pub token_file: Option<String>,
+
+    /// Name of an environment variable with a token
+    #[arg(long, value_name = "NAME", env = "SERIN_TOKEN_VARIABLE", help_heading = "Credentials")]
+    pub token_variable: Option<String>,
+
+    /// How the token is sent: basic (as a password) or bearer [default: basic]
+    #[arg(long, value_name = "FORM", env = "SERIN_TOKEN_AS", help_heading = "Credentials")]
+    pub token_as: Option<String>,
+
+    /// Certificate authorities in PEM, trusted beside those of the system
+    #[arg(long, value_name = "FILE", env = "SERIN_CA_FILE", help_heading = "Credentials")]
+    pub ca_file: Option<String>,
+
+    /// Proxy for https and http, or none [default: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY]
+    #[arg(long, value_name = "URL", env = "SERIN_PROXY", hide_env_values = true, help_heading = "Credentials")]
+    pub proxy: Option<String>,
+
+    /// Private key for ssh
+    #[arg(long, value_name = "FILE", env = "SERIN_PRIVATE_KEY_FILE", help_heading = "Credentials")]
+    pub private_key_file: Option<String>,
+
+    /// File with the passphrase of the private key
+    #[arg(long, value_name = "FILE", env = "SERIN_PASSPHRASE_FILE", help_heading = "Credentials")]
+    pub passphrase_file: Option<String>,
+
+    /// Host keys that are trusted [default: ~/.ssh/known_hosts]
+    #[arg(long, value_name = "FILE", env = "SERIN_KNOWN_HOSTS_FILE", help_heading = "Credentials")]
+    pub known_hosts_file: Option<String>,
+}
+
+impl CredentialArgs {
+    pub(crate) fn fields(self, typed: &TypedAs) -> CredentialFields {
+        let Self {
+            credentials_dir,
+            username,
+            password_file,
+            password_variable,
+            token_file,
+            token_variable,
+            token_as,
+            ca_file,
+            proxy,
+            private_key_file,
+            passphrase_file,
+            known_hosts_file,
+        } = self;
+        CredentialFields {
+            dir: typed.text("credentials_dir", credentials_dir),
+            username: typed.text("username", username),
+            password_file: typed.text("password_file", password_file),
+            password_variable: typed.text("password_variable", password_variable),
+            token_file: typed.text("token_file", token_file),
+            token_variable: typed.text("token_variable", token_variable),
+            token_as: typed.text("token_as", token_as),
+            ca_file: typed.text("ca_file", ca_file),
+            proxy: typed.text("proxy", proxy),
+            private_key_file: typed.text("private_key_file", private_key_file),
+            passphrase_file: typed.text("passphrase_file", passphrase_file),
+            known_hosts_file: typed.text("known_hosts_file", known_hosts_file),
+        }
+    }
 }
 
 /// How a real cluster is reached; shared by all commands that talk to one.

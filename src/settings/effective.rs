@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::git::{Author, Revision};
+use crate::git::{Access, Author, Revision};
 use crate::ids::{BranchName, ClusterName, SourceName, TreePath};
 use crate::manifest::KindRule;
 use crate::object::Kind;
@@ -63,6 +63,8 @@ pub struct SourceSettings {
     pub name: SourceName,
     /// The repository.
     pub repo: RepoAddress,
+    /// What opens it, beside what is in its address.
+    pub access: Access,
     /// What is followed. Only a branch can be written to.
     pub revision: Revision,
     /// The folder with the manifests, without `.` and `..`; empty: the whole repository.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::settings::credentials::{CREDENTIAL_FIELDS, CredentialFields};
 use crate::settings::document::{Node, Value, parse_document};
 use crate::settings::origin::{Origin, Setting};
 use crate::settings::problem::{Problem, closest};
@@ -102,9 +103,11 @@ pub(crate) struct SourceFields {
     pub(crate) author_name: Option<Text>,
     /// `author.email`: default `serin@<clusterName>.invalid`.
     pub(crate) author_email: Option<Text>,
+    /// `credentials`: what opens the repository; default nothing.
+    pub(crate) credentials: CredentialFields,
 }
 
-const SOURCE_FIELDS: [&str; 5] = ["defaultNamespace", "kinds", "namespaces", "pollInterval", "author"];
+const SOURCE_FIELDS: [&str; 6] = ["defaultNamespace", "kinds", "namespaces", "pollInterval", "author", "credentials"];
 
 /// Reads the file `name` with the contents `text`. What is wrong is added to `problems`; the rest counts.
 pub(crate) fn parse_file(name: &str, text: &str, problems: &mut Vec<Problem>) -> FileSettings {
@@ -210,6 +213,25 @@ impl Reader<'_> {
             poll_interval: self.text(fields, "pollInterval"),
             author_name: self.text(&mut author, "name"),
             author_email: self.text(&mut author, "email"),
+            credentials: self.credentials(fields),
+        }
+    }
+
+    fn credentials(&mut self, fields: &mut Fields) -> CredentialFields {
+        let mut own = self.section(fields, "credentials", &CREDENTIAL_FIELDS);
+        CredentialFields {
+            dir: self.text(&mut own, "dir"),
+            username: self.text(&mut own, "username"),
+            password_file: self.text(&mut own, "passwordFile"),
+            password_variable: self.text(&mut own, "passwordVariable"),
+            token_file: self.text(&mut own, "tokenFile"),
+            token_variable: self.text(&mut own, "tokenVariable"),
+            token_as: self.text(&mut own, "tokenAs"),
+            ca_file: self.text(&mut own, "caFile"),
+            proxy: self.text(&mut own, "proxy"),
+            private_key_file: self.text(&mut own, "privateKeyFile"),
+            passphrase_file: self.text(&mut own, "passphraseFile"),
+            known_hosts_file: self.text(&mut own, "knownHostsFile"),
         }
     }
 

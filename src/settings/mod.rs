@@ -10,6 +10,7 @@
 
 mod args;
 mod check;
+mod credentials;
 mod document;
 mod effective;
 mod environment;
@@ -24,7 +25,7 @@ mod resolve_source;
 mod tests;
 
 pub use crate::git::Secret;
-pub use args::{ClusterArgs, LogArgs, RunArgs, TypedAs};
+pub use args::{ClusterArgs, CredentialArgs, LogArgs, RunArgs, TypedAs};
 pub use effective::{
     ClusterAccess, ImageSettings, LogFormat, LogLevel, LogSettings, NamespaceRule, POLL_JITTER_PERCENT, Settings,
     SourceSettings, StatusBranch, WebhookSecret,

@@ -7,6 +7,7 @@ use jiff::SignedDuration;
 
 use crate::api::duration::render_duration;
 use crate::git::Revision;
+use crate::settings::credentials::render_access;
 use crate::settings::effective::{
     ClusterAccess, LogFormat, LogLevel, NamespaceRule, Settings, SourceSettings, WebhookSecret,
 };
@@ -110,6 +111,7 @@ impl Page<'_> {
         let SourceSettings {
             name,
             repo,
+            access,
             revision,
             path,
             default_namespace,
@@ -123,6 +125,13 @@ impl Page<'_> {
         let at = |field: &str| format!("sources[{index}].{field}");
         self.field(0, "- name", &at("name"), &scalar(name.as_str()));
         self.field(1, "repo", &at("repo"), &scalar(&repo.redacted()));
+        let credentials = render_access(access);
+        if !credentials.is_empty() {
+            self.line(1, "credentials:");
+        }
+        for (field, value) in credentials {
+            self.field(2, field, &at(&format!("credentials.{field}")), &scalar(&value));
+        }
         match revision {
             Revision::Branch(branch) => self.field(1, "branch", &at("branch"), &scalar(branch.as_str())),
             Revision::Tag(tag) => self.field(1, "tag", &at("tag"), &scalar(tag)),

@@ -33,8 +33,20 @@ pub struct RepoAddress {
 enum Scheme {
     Https,
     Http,
+    Ssh,
     Git,
     Local,
+}
+
+/// By what kind of server a repository is reached, as far as credentials go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AddressKind {
+    /// https and http.
+    Http,
+    /// ssh.
+    Ssh,
+    /// Where nobody asks for credentials.
+    Other,
 }
 
 /// Why a text is no address; without the text, which may hold a password.
@@ -45,8 +57,8 @@ pub(crate) struct AddressError {
 }
 
 impl RepoAddress {
-    /// Understands an `https://`, `http://` or `git://` URL, a `file://` URL or a path; a relative path
-    /// starts at `base`.
+    /// Understands an `https://`, `http://`, `ssh://` or `git://` URL, `user@host:path`, a `file://` URL or a path; a
+    /// relative path starts at `base`.
     pub(crate) fn parse(text: &str, base: &Path) -> Result<Self, AddressError> {
         let error = |why: &str, hint| Err(AddressError { why: why.to_owned(), hint });
         if text.trim() != text || text.chars().any(char::is_control) {
@@ -54,10 +66,10 @@ impl RepoAddress {
         }
         let Some((scheme, rest)) = text.split_once("://") else {
             // `git@host:path`, which git reads as ssh: a colon before the first slash.
-            if text.split('/').next().is_some_and(|first| first.contains(':') && first.contains('@')) {
-                return error("ssh is not supported", Some(USE_HTTPS));
-            }
-            return Ok(Self::local(base.join(text)));
+            return match text.split_once(':').filter(|(before, _)| before.contains('@') && !before.contains('/')) {
+                Some((before, path)) => Self::parse_scp(text, before, path),
+                None => Ok(Self::local(base.join(text))),
+            };
         };
         let scheme = match scheme.to_ascii_lowercase().as_str() {
             "https" => Scheme::Https,
@@ -65,8 +77,8 @@ impl RepoAddress {
             "git" => Scheme::Git,
             "file" if rest.starts_with('/') => return Ok(Self::local(PathBuf::from(rest))),
             "file" => return error("a file URL needs an absolute path", Some("write file:///path/to/repository")),
-            "ssh" | "git+ssh" => return error("ssh is not supported", Some(USE_HTTPS)),
-            _ => return error("its scheme is none of https, http, git, file", None),
+            "ssh" | "git+ssh" => Scheme::Ssh,
+            _ => return error("its scheme is none of https, http, ssh, git, file", None),
         };
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let (userinfo, host) = match authority.rsplit_once('@') {
@@ -89,6 +101,13 @@ impl RepoAddress {
             return error("a query or fragment has no place in the address of a repository", None);
         }
         let credentials = match userinfo.filter(|userinfo| !userinfo.is_empty()) {
+            Some(userinfo) if scheme == Scheme::Ssh => {
+                if userinfo.contains(':') {
+                    return error("ssh takes no password, only a private key", Some(USE_KEY));
+                }
+                let address = format!("ssh://{userinfo}@{host}{path}");
+                return Ok(Self { address, credentials: None, scheme });
+            }
             Some(_) if scheme == Scheme::Git => {
                 return error("git:// knows no credentials", Some(USE_HTTPS));
             }
@@ -97,6 +116,15 @@ impl RepoAddress {
         };
         let address = format!("{}://{host}{path}", scheme.as_str());
         Ok(Self { address, credentials, scheme })
+    }
+
+    fn parse_scp(text: &str, before: &str, path: &str) -> Result<Self, AddressError> {
+        let (user, host) = before.rsplit_once('@').unwrap_or(("", before));
+        let error = |why: &str, hint| Err(AddressError { why: why.to_owned(), hint });
+        if user.is_empty() || host.is_empty() || path.trim_matches('/').is_empty() || path.starts_with('-') {
+            return error("it looks like user@host:path, and a part of it is missing", None);
+        }
+        Ok(Self { address: text.to_owned(), credentials: None, scheme: Scheme::Ssh })
     }
 
     /// A repository at an absolute path of this machine.
@@ -129,6 +157,20 @@ impl RepoAddress {
         (self.scheme == Scheme::Local).then(|| Path::new(&self.address))
     }
 
+    /// By what kind of server it is reached.
+    pub(crate) fn kind(&self) -> AddressKind {
+        match self.scheme {
+            Scheme::Https | Scheme::Http => AddressKind::Http,
+            Scheme::Ssh => AddressKind::Ssh,
+            Scheme::Git | Scheme::Local => AddressKind::Other,
+        }
+    }
+
+    /// Whether what is sent to it can be read by everybody on the way.
+    pub(crate) fn is_plain_http(&self) -> bool {
+        self.scheme == Scheme::Http
+    }
+
     /// Whether its credentials travel unencrypted.
     pub fn exposes_credentials(&self) -> bool {
         self.scheme == Scheme::Http && self.credentials.is_some()
@@ -136,8 +178,22 @@ impl RepoAddress {
 
     /// Whether both are the same repository, whoever asks.
     pub(crate) fn is_same_repository(&self, other: &Self) -> bool {
-        let canonical = |address: &str| address.trim_end_matches('/').trim_end_matches(".git").to_owned();
-        canonical(&self.address) == canonical(&other.address)
+        self.canonical() == other.canonical()
+    }
+
+    /// The address in one spelling, to compare it.
+    fn canonical(&self) -> String {
+        let address = match self.address.split_once("://") {
+            Some((_, rest)) if self.scheme == Scheme::Ssh => {
+                rest.rsplit_once('@').map_or(rest, |(_, at)| at).to_owned()
+            }
+            None if self.scheme == Scheme::Ssh => {
+                let at = self.address.rsplit_once('@').map_or(self.address.as_str(), |(_, at)| at);
+                at.replacen(':', "/", 1).replacen("//", "/", 1)
+            }
+            _ => self.address.clone(),
+        };
+        address.trim_end_matches('/').trim_end_matches(".git").to_owned()
     }
 
     /// The address as it was written, with `***` for each secret.
@@ -171,12 +227,14 @@ impl Scheme {
         match self {
             Self::Https => "https",
             Self::Http => "http",
+            Self::Ssh => "ssh",
             Self::Git => "git",
             Self::Local => "file",
         }
     }
 }
 
+const USE_KEY: &str = "leave the password out and say privateKeyFile in the credentials";
 const USE_HTTPS: &str = "use the https address of the repository";
 
 fn parse_credentials(userinfo: &str) -> Result<Credentials, AddressError> {
@@ -265,8 +323,10 @@ mod tests {
     #[test]
     fn other_addresses_are_refused_without_printing_them() {
         for text in [
-            "git@github.com:team/config.git",
-            "ssh://git@github.com/team/config.git",
+            "ssh://git:secret@github.com/team/config.git",
+            "git@github.com:",
+            "git@github.com:-secret",
+            "@h:x",
             "ftp://u:secret@h/x",
             "https://u:secret@/x",
             "https://u:secret@h",
@@ -288,5 +348,17 @@ mod tests {
     fn the_same_repository_is_known_by_its_address_whoever_asks() {
         assert!(parse("https://a:b@h/x.git").is_same_repository(&parse("https://h/x/")));
         assert!(!parse("https://h/x").is_same_repository(&parse("https://h/y")));
+        assert!(parse("git@h:team/x.git").is_same_repository(&parse("ssh://git@h/team/x")));
+        assert!(!parse("git@h:team/x.git").is_same_repository(&parse("git@h:team/y.git")));
+    }
+
+    #[test]
+    fn ssh_has_two_spellings_and_its_user_is_no_secret() {
+        for text in ["git@git.example:team/x.git", "ssh://git@git.example:2222/team/x.git"] {
+            let repo = parse(text);
+            assert_eq!((repo.as_str(), repo.redacted().as_str(), repo.kind()), (text, text, AddressKind::Ssh));
+            assert_eq!(repo.credentials(), None);
+        }
+        assert_eq!(parse("./a@b:c").local_path(), Some(Path::new("/here/a@b:c")));
     }
 }

@@ -142,6 +142,11 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// The home folder of the user.
+    pub(crate) fn home(&self) -> Option<&Path> {
+        self.environment.home.as_deref()
+    }
+
     pub(crate) fn path(&mut self, path: &str, given: Option<Text>) -> Option<PathBuf> {
         let base = given.as_ref().map(|given| self.base(&given.origin).to_path_buf())?;
         self.parse(path, given, |text| parse_words(text).map(|text| base.join(text)))
@@ -161,6 +166,7 @@ impl<'a> Resolver<'a> {
             allow_namespace,
             webhook_secret_file,
             webhook_secret_env,
+            credentials,
             poll_interval,
             git_timeout,
             mirror_dir,
@@ -202,6 +208,7 @@ impl<'a> Resolver<'a> {
             poll_interval: typed.text("poll_interval", poll_interval),
             author_name: typed.text("author_name", author_name),
             author_email: typed.text("author_email", author_email),
+            credentials: credentials.fields(typed),
         };
         let mut sources = resolve_sources(self, flags, file.sources, &file.defaults, &cluster_name);
         if let ClusterAccess::Kubernetes { namespaces: NamespaceRule::Only(watched), .. } = &cluster {

@@ -9,6 +9,7 @@ use crate::settings::check::{
     Invalid, parse_at_least, parse_branch, parse_commit, parse_email, parse_folder, parse_kind_rule, parse_label,
     parse_source_name, parse_tag, parse_variable_name, parse_words,
 };
+use crate::settings::credentials::{CredentialFields, resolve_access};
 use crate::settings::effective::{NamespaceRule, SourceSettings, StatusBranch, WebhookSecret};
 use crate::settings::file::{FileSource, FileWebhook, SourceFields, Text, Texts};
 use crate::settings::origin::{Origin, Setting, stronger};
@@ -41,6 +42,7 @@ pub(crate) struct SourceFlags {
     pub(crate) poll_interval: Option<Text>,
     pub(crate) author_name: Option<Text>,
     pub(crate) author_email: Option<Text>,
+    pub(crate) credentials: CredentialFields,
 }
 
 /// The sources, each with where it was given.
@@ -54,7 +56,7 @@ pub(crate) fn resolve_sources(
     if let [_, _, ..] = file[..] {
         let own = [&flags.repo, &flags.branch, &flags.tag, &flags.commit, &flags.path];
         let own = own.into_iter().chain([&flags.webhook_file, &flags.webhook_env]);
-        for flag in own.flatten() {
+        for flag in own.flatten().chain(flags.credentials.secrets()) {
             let message =
                 format!("{} cannot tell which of the {} sources of the file it is about", flag.origin, file.len());
             resolver.problems.push(Problem::new(flag.origin.clone(), message).hint("say it in the file"));
@@ -109,6 +111,7 @@ fn resolve_source(
     let name = resolver.parse(&in_source("name"), name, parse_source_name);
     let repo = stronger(flags.repo.clone(), repo);
     required(resolver, &repo, "repo");
+    let repo_at = repo.as_ref().map(|repo| repo.origin.clone());
     let base = repo.as_ref().map(|repo| resolver.base(&repo.origin).to_path_buf()).unwrap_or_default();
     let repo = resolver.parse(&in_source("repo"), repo, |text| {
         RepoAddress::parse(text, &base).map_err(|error| Invalid {
@@ -154,10 +157,14 @@ fn resolve_source(
     };
     let webhook = resolve_webhook(resolver, index, webhook);
     let adopt_from = resolve_list(resolver, &in_source("adoptFrom"), adopt_from, parse_source_name).unwrap_or_default();
-    let (name, repo, revision) = (name?, repo?, revision?);
+    let (repo, origin) = (repo?, repo_at.unwrap_or_else(|| at.clone()));
+    let access =
+        resolve_access(resolver, index, &repo, &origin, &flags.credentials, fields.credentials, &defaults.credentials);
+    let (name, revision) = (name?, revision?);
     let settings = SourceSettings {
         name,
         repo,
+        access,
         revision,
         path,
         default_namespace,
@@ -316,8 +323,8 @@ fn warnings(source: &SourceSettings) -> Vec<String> {
             name(source)
         ));
     }
-    if source.repo.exposes_credentials() {
-        warnings.push(format!("source {} sends its password unencrypted to {}", name(source), source.repo));
+    if source.repo.exposes_credentials() || (source.repo.is_plain_http() && source.access.has_secret()) {
+        warnings.push(format!("source {} sends its password or token unencrypted to {}", name(source), source.repo));
     }
     if !source.namespaces.permits(&source.default_namespace) {
         warnings.push(format!(

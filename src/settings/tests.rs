@@ -34,12 +34,12 @@ fn load_from(flags: &[&str], file: Option<&str>) -> Result<Loaded, Problems> {
 }
 
 #[track_caller]
-fn good(flags: &[&str], file: Option<&str>) -> Loaded {
+pub(super) fn good(flags: &[&str], file: Option<&str>) -> Loaded {
     load_from(flags, file).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 #[track_caller]
-fn bad(flags: &[&str], file: Option<&str>) -> String {
+pub(super) fn bad(flags: &[&str], file: Option<&str>) -> String {
     load_from(flags, file).expect_err("there are problems").to_string()
 }
 

@@ -95,7 +95,7 @@ async fn credentials_open_the_door_and_appear_nowhere() {
     let tip = remote.commit("main", &[("a", Some("1"))], "one");
     // "serin:s3cr:t"
     let door = Middleman::before(&authority(&remote.url()), |head| {
-        if head.contains("Authorization: Basic c2VyaW46czNjcjp0") {
+        if head.to_ascii_lowercase().contains("authorization: basic c2vyaw46cznjcjp0") {
             Act::Forward
         } else {
             Act::Answer("401 Unauthorized")

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serin::git::{Author, NewCommit, Publication, PublishOutcome, Repository, RepositoryError, Revision};
 use serin::ids::{BlobId, BranchName, CommitSha, TreePath};
 
+use super::support::certificates::Shown;
 use super::support::git_remotes::{Real, Remote, Simulated, Way, noon};
 use super::support::git_server::Protocol;
 
@@ -19,6 +20,8 @@ macro_rules! contract {
         contract!(@for a_file_url, Real::new(Way::FileUrl), $($case),+);
         contract!(@for git_daemon, Real::new(Way::Server(Protocol::Git)), $($case),+);
         contract!(@for smart_http, Real::new(Way::Server(Protocol::Http)), $($case),+);
+        contract!(@for smart_https, Real::new(Way::Server(Protocol::Https(Shown::Good))), $($case),+);
+        contract!(@for ssh, Real::new(Way::Server(Protocol::Ssh)), $($case),+);
     };
     (@for $kind:ident, $remote:expr, $($case:ident),+) => {
         mod $kind {

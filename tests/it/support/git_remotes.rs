@@ -1,4 +1,5 @@
-//! One remote repository, four ways to reach it: in this process, by its folder, by `git://` and by `http://`.
+//! One remote repository and the ways to reach it: in this process, by its folder, by `git://`, `http://`, `https://`
+//! and `ssh://`.
 //!
 //! What a person does to it goes past Serin's code: by the git command line, or by the simulation's own side.
 
@@ -194,9 +195,17 @@ impl Real {
         }
     }
 
+    /// What gets in.
+    pub(crate) fn access(&self) -> Access {
+        match self.way {
+            Way::Folder | Way::FileUrl => Access::default(),
+            Way::Server(_) => self.server.access(),
+        }
+    }
+
     /// A mirror in `folder`.
     pub(crate) fn mirror_in(&self, revision: Revision, folder: PathBuf) -> Mirror {
-        let settings = MirrorSettings { url: self.url(), revision, folder, access: Access::default() };
+        let settings = MirrorSettings { url: self.url(), revision, folder, access: self.access() };
         Mirror::open(settings).expect("a mirror")
     }
 

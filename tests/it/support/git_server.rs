@@ -6,15 +6,22 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use rustls::ServerConfig;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
+use serin::git::Access;
+
+use super::certificates::{self, Shown};
 use super::git_clone::hermetic_git;
 use super::process::{self, Running};
+use super::ssh_server;
 
 /// The biggest request body: all that a test ever pushes.
 const BODY_LIMIT: usize = 256 << 20;
@@ -26,6 +33,10 @@ pub(crate) enum Protocol {
     Git,
     /// `http://`, served by `git http-backend` (the "smart" protocol).
     Http,
+    /// The same over TLS.
+    Https(Shown),
+    /// `ssh://`, served by `sshd`.
+    Ssh,
 }
 
 /// A git server; dropping it stops it.
@@ -33,6 +44,7 @@ pub(crate) struct GitServer {
     protocol: Protocol,
     root: PathBuf,
     port: u16,
+    tls: Option<(Arc<ServerConfig>, String)>,
     serving: Mutex<Option<Serving>>,
 }
 
@@ -59,6 +71,10 @@ impl GitServer {
             protocol,
             root: process::scratch("git-server"),
             port: process::free_port(),
+            tls: match protocol {
+                Protocol::Https(shown) => Some(certificates::server(shown)),
+                Protocol::Git | Protocol::Http | Protocol::Ssh => None,
+            },
             serving: Mutex::new(None),
         };
         server.resume();
@@ -82,8 +98,32 @@ impl GitServer {
         let scheme = match self.protocol {
             Protocol::Git => "git",
             Protocol::Http => "http",
+            Protocol::Https(_) => "https",
+            Protocol::Ssh => {
+                let (user, folder) = (ssh_server::user(), self.repository(name));
+                return format!("ssh://{user}@127.0.0.1:{}{}", self.port, folder.display());
+            }
         };
         format!("{scheme}://127.0.0.1:{}/{name}.git", self.port)
+    }
+
+    /// What gets in.
+    pub(crate) fn access(&self) -> Access {
+        match self.protocol {
+            Protocol::Git | Protocol::Http => Access::default(),
+            Protocol::Https(_) => Access { ca_file: Some(certificates::authority_file()), ..Access::default() },
+            Protocol::Ssh => ssh_server::access(self.port),
+        }
+    }
+
+    /// Where it listens.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The certificate that it shows, in PEM.
+    pub(crate) fn certificate(&self) -> &str {
+        self.tls.as_ref().map_or("", |(_, pem)| pem)
     }
 
     /// The folder of the bare repository `name`.
@@ -138,7 +178,8 @@ impl GitServer {
     pub(crate) fn resume(&self) {
         let serving = match self.protocol {
             Protocol::Git => Serving::Daemon(self.start_daemon()),
-            Protocol::Http => Serving::Http(Some(self.start_http())),
+            Protocol::Ssh => Serving::Daemon(ssh_server::start(self.port, &self.root)),
+            Protocol::Http | Protocol::Https(_) => Serving::Http(Some(self.start_http())),
         };
         *self.serving.lock().expect("never poisoned") = Some(serving);
     }
@@ -168,11 +209,40 @@ impl GitServer {
         let listener = std::net::TcpListener::bind(("127.0.0.1", self.port)).expect("our port");
         listener.set_nonblocking(true).expect("a socket");
         let app = axum::Router::new().fallback(serve).with_state(self.root.clone());
+        let tls = self.tls.as_ref().map(|(config, _)| TlsAcceptor::from(config.clone()));
         runtime.spawn(async move {
             let listener = tokio::net::TcpListener::from_std(listener).expect("a socket");
-            axum::serve(listener, app).await.expect("never fails");
+            match tls {
+                Some(tls) => axum::serve(TlsListener { listener, tls }, app).await.expect("never fails"),
+                None => axum::serve(listener, app).await.expect("never fails"),
+            }
         });
         runtime
+    }
+}
+
+/// A listener that speaks TLS with whoever knocks. Those who do not like it are the other side's affair.
+struct TlsListener {
+    listener: tokio::net::TcpListener,
+    tls: TlsAcceptor,
+}
+
+impl axum::serve::Listener for TlsListener {
+    type Io = TlsStream<tokio::net::TcpStream>;
+    type Addr = std::net::SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            if let Ok((stream, address)) = self.listener.accept().await
+                && let Ok(stream) = self.tls.accept(stream).await
+            {
+                return (stream, address);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<Self::Addr> {
+        self.listener.local_addr()
     }
 }
 

@@ -1,7 +1,9 @@
 //! The world that the integration tests run in: a real control plane, a kubelet that does as it is told, real git
 //! servers, and a way to wait that never guesses how long something takes.
 
+pub(crate) mod certificates;
 pub(crate) mod control_plane;
+pub(crate) mod forward_proxy;
 pub(crate) mod git_clone;
 pub(crate) mod git_remotes;
 pub(crate) mod git_server;
@@ -11,6 +13,7 @@ pub(crate) mod manifests;
 pub(crate) mod pod_log;
 pub(crate) mod process;
 pub(crate) mod site;
+pub(crate) mod ssh_server;
 
 use std::time::Duration;
 
