@@ -8,7 +8,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use git2::{Repository, RepositoryInitOptions};
+use git2::{ErrorCode, Repository, RepositoryInitOptions, RepositoryOpenFlags};
 
 use super::RepositoryError;
 use super::address::Address;
@@ -49,6 +49,26 @@ impl Folder {
         &self.path
     }
 
+    /// The mirror, as libgit2 opens it: with the knowledge of where its past is cut off.
+    pub(super) fn repository(&self) -> Result<Repository, git2::Error> {
+        match self.open_ext() {
+            // The folder was made by another user, as on a volume whose user has changed.
+            Err(error) if error.code() == ErrorCode::Owner => Repository::open_bare(&self.path),
+            result => result,
+        }
+    }
+
+    /// Whether the past of a branch may be left out: where libgit2 would not know of it, it would stumble over the end.
+    pub(super) fn may_be_cut_off(&self) -> bool {
+        self.open_ext().is_ok()
+    }
+
+    /// `Repository::open_bare` does not read where the past is cut off.
+    fn open_ext(&self) -> Result<Repository, git2::Error> {
+        let flags = RepositoryOpenFlags::BARE | RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::NO_DOTGIT;
+        Repository::open_ext(&self.path, flags, std::iter::empty::<&Path>())
+    }
+
     /// Whether a part of the past is left out in the mirror (git's own file for that).
     pub(super) fn is_cut_off(&self) -> bool {
         fs::metadata(self.path.join("shallow")).is_ok_and(|file| file.len() > 0)
@@ -62,7 +82,7 @@ impl Folder {
             if marker.trim_end() != address.display() {
                 return Ok(None);
             }
-            return Ok(Repository::open_bare(&self.path).ok().filter(is_sound));
+            return Ok(self.repository().ok().filter(is_sound));
         }
         match fs::read_dir(&self.path).map(Iterator::count) {
             Ok(0) => Ok(None),

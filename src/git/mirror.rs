@@ -157,7 +157,7 @@ impl Mirror {
     {
         let (inner, first_work) = (self.inner.clone(), work.clone());
         let first = spawn_blocking(move || {
-            let mirror = git2::Repository::open_bare(inner.folder.path())?;
+            let mirror = inner.folder.repository()?;
             match first_work(&mirror) {
                 // A commit that a sound mirror does not know is the caller's affair.
                 Err(ReadFailure::UnknownCommit) if !inner.is_whole(&mirror) => {
@@ -235,8 +235,7 @@ impl Repository for Mirror {
     async fn snapshot(&self, commit: &CommitSha, root: &TreePath) -> Result<Snapshot, RepositoryError> {
         let (at, below) = (commit.clone(), root.clone());
         let files = move |mirror: &git2::Repository| snapshot::files(mirror, &at, &below);
-        let is_here = |found: &Result<_, _>| !matches!(found, Err(ReadFailure::UnknownCommit));
-        match self.read_deeper(files, is_here).await? {
+        match self.read_deeper(files, |found| !matches!(found, Err(ReadFailure::UnknownCommit))).await? {
             Ok(Listing { files, not_followed }) => Ok(Snapshot { commit: commit.clone(), files, not_followed }),
             Err(ReadFailure::UnknownCommit) => Err(error::not_found(&self.inner.address, format!("commit {commit}"))),
             Err(ReadFailure::NoFolder) => {
@@ -263,12 +262,11 @@ impl Repository for Mirror {
         let (tip, commit) = (tip.clone(), commit.clone());
         let within = move |mirror: &git2::Repository| {
             let known = |sha: &CommitSha| snapshot::oid(sha).filter(|id| mirror.find_commit(*id).is_ok());
-            let (Some(tip), Some(commit)) = (known(&tip), known(&commit)) else {
-                return Err(ReadFailure::UnknownCommit);
-            };
+            let Some(tip) = known(&tip) else { return Err(ReadFailure::UnknownCommit) };
+            let Some(commit) = known(&commit) else { return Ok(false) };
             Ok(tip == commit || mirror.graph_descendant_of(tip, commit)?)
         };
-        let found = self.read_deeper(within, |found| matches!(found, Ok(true))).await?;
+        let found = self.read_deeper(within, |found| !matches!(found, Ok(false))).await?;
         match found {
             Ok(contained) => Ok(contained),
             Err(ReadFailure::UnknownCommit | ReadFailure::NoFolder | ReadFailure::TooLarge(_)) => Ok(false),
@@ -380,7 +378,7 @@ impl Inner {
             Revision::Tag(tag) => {
                 let name = format!("refs/tags/{tag}");
                 let kept = format!("refs/serin/tags/{}", one_component(tag));
-                let refs = self.advertised(mirror, &[&name], depth_for(mirror, &kept), stop)?;
+                let refs = self.advertised(mirror, &[&name], self.depth_for(mirror, &kept), stop)?;
                 let found = refs.get(&format!("{name}^{{}}")).or_else(|| refs.get(&name)).copied();
                 let commit = found.filter(|id| mirror.find_commit(*id).is_ok());
                 let commit = commit.ok_or_else(|| missing(format!("tag {tag}")))?;
@@ -421,7 +419,7 @@ impl Inner {
     ) -> Result<Option<Oid>, Failure> {
         self.remember(branch);
         let (name, kept) = (full_name(branch), kept_branch(branch));
-        let tip = self.advertised(mirror, &[&name], depth_for(mirror, &kept), stop)?.get(&name).copied();
+        let tip = self.advertised(mirror, &[&name], self.depth_for(mirror, &kept), stop)?.get(&name).copied();
         if let Some(tip) = tip {
             mirror.find_commit(tip).map_err(Failure::Mirror)?;
         }
@@ -483,6 +481,12 @@ impl Inner {
         }
     }
 
+    /// What is fetched for the first time comes without its past, where the server can do that; from then on, with all
+    /// that has happened since, so that what follows what is known.
+    fn depth_for(&self, mirror: &git2::Repository, kept: &str) -> Depth {
+        if local_tip(mirror, kept).is_none() && self.folder.may_be_cut_off() { Depth::Tip } else { Depth::Since }
+    }
+
     fn remember(&self, branch: &BranchName) {
         self.branches.lock().unwrap_or_else(PoisonError::into_inner).insert(branch.clone());
     }
@@ -513,12 +517,6 @@ fn keep(mirror: &git2::Repository, name: &str, at: Option<Oid>) -> Result<(), Fa
         None => mirror.find_reference(name).map_or(Ok(()), |mut found| found.delete()),
     };
     noted.map_err(Failure::Mirror)
-}
-
-/// What is fetched for the first time comes without its past, where the server can do that; from then on, with all that
-/// has happened since, so that what follows what is known.
-fn depth_for(mirror: &git2::Repository, kept: &str) -> Depth {
-    if local_tip(mirror, kept).is_some() { Depth::Since } else { Depth::Tip }
 }
 
 /// The remote's name for one of the mirror's refs.

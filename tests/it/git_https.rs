@@ -3,12 +3,15 @@
 use std::fs;
 
 use serin::git::mirror::{Mirror, MirrorSettings};
-use serin::git::{Access, Proxy, Repository, RepositoryError, Revision, Secret, SecretPlace, TokenScheme};
-use serin::ids::{BranchName, CommitSha};
+use serin::git::{
+    Access, Author, NewCommit, Proxy, Publication, PublishOutcome, Repository, RepositoryError, Revision, Secret,
+    SecretPlace, TokenScheme,
+};
+use serin::ids::{BranchName, CommitSha, TreePath};
 
 use super::support::certificates::{self, Shown};
 use super::support::forward_proxy::ForwardProxy;
-use super::support::git_remotes::{NAME, Real, Remote as _, Way};
+use super::support::git_remotes::{NAME, Real, Remote as _, Way, noon};
 use super::support::git_server::Protocol;
 use super::support::middleman::{Act, Middleman};
 use super::support::process;
@@ -200,9 +203,20 @@ async fn a_fresh_mirror_has_no_past_and_learns_it_only_when_it_must() {
         assert_eq!(view.fetch().await, Ok(next.clone()), "{way:?}");
         assert_eq!(view.contains(&next, &tip).await, Ok(true));
         assert!(is_cut_off(), "{way:?}");
-        let file = view.snapshot(&next, &serin::ids::TreePath::new("")).await.unwrap();
+        let file = view.snapshot(&next, &TreePath::new("")).await.unwrap();
         let blobs: Vec<_> = file.files.into_values().collect();
         assert_eq!(view.read(&blobs, 100).await.unwrap()[0].as_deref(), Some(b"0".as_slice()), "{way:?}");
+        // So a decision can be written down.
+        let edits = [(TreePath::new("a"), Some(b"decided".to_vec()))].into();
+        let author = Author { name: "Serin".to_owned(), email: "serin@example.com".to_owned() };
+        let decision = vec![NewCommit { message: "decide\n".to_owned(), author, at: noon(), edits }];
+        let publication =
+            Publication { branch: BranchName::new("main"), parent: Some(next.clone()), commits: decision };
+        let outcome = view.publish(&publication).await;
+        assert!(matches!(outcome, Ok(PublishOutcome::Published(_))), "{way:?}: {outcome:?}");
+        assert!(is_cut_off(), "{way:?}");
+        remote.server.git(NAME, &["fsck", "--strict", "--no-dangling"]);
+        assert_eq!(remote.log("main").len(), 7, "{way:?}");
         // A branch that is put back is followed.
         remote.force_push("main", &commits[1]);
         assert_eq!(view.fetch().await, Ok(commits[1].clone()), "{way:?}");
@@ -224,7 +238,7 @@ async fn an_old_commit_can_be_read_from_a_mirror_without_a_past() {
     remote.commit("main", &[("a", None), ("b", Some("2"))], "two");
     let view = open(&remote.url(), Access::default());
     view.fetch().await.unwrap();
-    assert_eq!(view.snapshot(&first, &serin::ids::TreePath::new("")).await.unwrap().files.len(), 1);
+    assert_eq!(view.snapshot(&first, &TreePath::new("")).await.unwrap().files.len(), 1);
 }
 
 fn main() -> Revision {

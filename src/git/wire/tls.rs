@@ -59,11 +59,7 @@ pub(super) fn certificate_fault(error: &rustls::Error, host: &str) -> Option<Str
         CertificateError::NotValidYetContext { not_before, .. } => {
             format!("its certificate is valid from {} on; is the clock of this machine right?", day(*not_before))
         }
-        CertificateError::UnknownIssuer => {
-            "its certificate is self-signed, or signed by an authority that is not known \
-             here; if it is the right one, give the authority's certificate as caFile"
-                .to_owned()
-        }
+        CertificateError::UnknownIssuer => SELF_SIGNED.to_owned(),
         CertificateError::NotValidForName => format!("its certificate is for another host than {host}"),
         CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
             format!("its certificate names no host, and so not {host}")
@@ -71,9 +67,14 @@ pub(super) fn certificate_fault(error: &rustls::Error, host: &str) -> Option<Str
         CertificateError::NotValidForNameContext { presented, .. } => {
             format!("its certificate is not for {host} but for {}", presented.join(", "))
         }
+        // Made by `openssl req -x509`: an authority's certificate that is shown as a server's.
+        CertificateError::Other(other) if other.to_string() == "CaUsedAsEndEntity" => SELF_SIGNED.to_owned(),
         other => format!("its certificate is refused: {other}"),
     })
 }
+
+const SELF_SIGNED: &str = "its certificate is self-signed, or signed by an authority that is not known here; if it is the \
+                           right one, give the authority's certificate as caFile";
 
 /// Read once: what the machine trusts changes with its packages.
 fn system_roots() -> &'static RootCertStore {

@@ -84,9 +84,11 @@ fn serve(
             thread::park();
         },
         Act::Trickle => {
-            client.write_all(b"HTTP/1.1 200 OK\r\n")?;
+            client.write_all(
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-advertisement\r\n\r\nfff0",
+            )?;
             loop {
-                client.write_all(b"X-More: yes\r\n")?;
+                client.write_all(b"#")?;
                 thread::sleep(Duration::from_millis(50));
             }
         }
