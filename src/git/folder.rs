@@ -45,10 +45,6 @@ impl Folder {
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// The mirror, as libgit2 opens it: with the knowledge of where its past is cut off.
     pub(super) fn repository(&self) -> Result<Repository, git2::Error> {
         match self.open_ext() {

@@ -234,8 +234,8 @@ sources:
       hint: did you mean `interval`?
     etc/serin.yaml:3:41: "5" is not a duration: a unit is missing; write ms, s, m or h behind the number
     etc/serin.yaml:5:9: "Prod" is not made of a-z, 0-9 and inner `-`, at most 63 of them
-    etc/serin.yaml:6:9: this is no address of a repository: ssh is not supported
-      hint: use the https address of the repository
+    etc/serin.yaml:6:9: git@github.com:team/config.git is reached by ssh, which needs a private key
+      hint: say privateKeyFile, or dir with a file `identity`, in its credentials (--private-key-file, --credentials-dir)
     etc/serin.yaml:7:3: unknown field `brnach`
       hint: did you mean `branch`?
     etc/serin.yaml:8:9: "../up" leaves the repository with `..`
@@ -426,7 +426,7 @@ sources:
 - {name: b, repo: /r, commit: 1111111111111111111111111111111111111111}
 ";
     insta::assert_snapshot!(good(&[], Some(file)).warnings.join("\n"), @"
-    source a sends its password unencrypted to http://h/x
+    source a sends its password or token unencrypted to http://h/x
     source a may not apply to its default namespace default: objects that name none are refused
     source b follows the commit 1111111111, which cannot be written to: promotions wait at their last step, and decisions are only reported
     ");

@@ -1,6 +1,8 @@
 //! A repository behind https and proxies: credentials that change, certificates that are not good, redirects.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
 
 use serin::git::mirror::{Mirror, MirrorSettings};
 use serin::git::{
@@ -14,7 +16,8 @@ use super::support::forward_proxy::ForwardProxy;
 use super::support::git_remotes::{NAME, Real, Remote as _, Way, noon};
 use super::support::git_server::Protocol;
 use super::support::middleman::{Act, Middleman};
-use super::support::process;
+use super::support::process::{self, Running};
+use super::support::until;
 
 const HTTP: Way = Way::Server(Protocol::Http);
 const HTTPS: Way = Way::Server(Protocol::Https(Shown::Good));
@@ -144,6 +147,49 @@ async fn refusals_are_told_apart_in_words_and_show_no_secret() {
         for secret in ["s3cret", "YW5uOnMzY3JldA"] {
             assert!(!format!("{error} {error:?} {view:?}").contains(secret), "{error:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_says_no_secret_anywhere_and_takes_a_new_token_without_a_restart() {
+    let remote = Real::new(HTTP);
+    remote.commit("main", &[("a.txt", Some("1"))], "one");
+    // "x-access-token:n3w-t0ken"
+    let door = door(&remote, "Basic eC1hY2Nlc3MtdG9rZW46bjN3LXQwa2Vu", "401 Unauthorized");
+    let folder = process::scratch("daemon");
+    let (token, log, port) = (folder.join("token"), folder.join("log"), process::free_port());
+    fs::write(&token, "0ld-t0ken").unwrap();
+    let arguments = [
+        "run".to_owned(),
+        "--simulate".to_owned(),
+        format!("--repo={}", through(&door)),
+        format!("--token-file={}", token.display()),
+        format!("--mirror-dir={}", folder.join("mirrors").display()),
+        format!("--listen=127.0.0.1:{port}"),
+        "--log-level=trace".to_owned(),
+        "--log-format=json".to_owned(),
+    ];
+    let daemon = Running::start(Path::new(env!("CARGO_BIN_EXE_serin")), &arguments, log.clone());
+    let said = || fs::read_to_string(&log).unwrap_or_default();
+    until("the refusal is in the log", || async { said().contains("it says 401 Unauthorized to the token of") }).await;
+    let mut all = said();
+    for path in ["metrics", "readyz", "healthz"] {
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        write!(stream, "GET /{path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+        stream.read_to_string(&mut all).unwrap();
+    }
+    door.take_seen();
+    fs::write(&token, "n3w-t0ken").unwrap();
+    daemon.signal("HUP");
+    until("the new token gets in", || async {
+        door.take_seen().iter().any(|line| line.starts_with("POST") && line.ends_with("git-upload-pack"))
+    })
+    .await;
+    drop(daemon);
+    all += &said();
+    // As they are, and as they are sent.
+    for secret in ["0ld-t0ken", "n3w-t0ken", "eC1hY2Nlc3MtdG9rZW46MGxk", "eC1hY2Nlc3MtdG9rZW46bjN3"] {
+        assert!(!all.contains(secret), "{secret}");
     }
 }
 
