@@ -185,16 +185,16 @@ pub struct CredentialArgs {
     pub password_file: Option<String>,
 
     /// Name of an environment variable with the password
-    #[arg(long, value_name = "NAME", env = "SERIN_PASSWORD_VARIABLE", help_heading = "Credentials")]
-    pub password_variable: Option<String>,
+    #[arg(long, value_name = "NAME", env = "SERIN_PASSWORD_ENV", help_heading = "Credentials")]
+    pub password_env: Option<String>,
 
     /// File with a token
     #[arg(long, value_name = "FILE", env = "SERIN_TOKEN_FILE", help_heading = "Credentials")]
     pub token_file: Option<String>,
 
     /// Name of an environment variable with a token
-    #[arg(long, value_name = "NAME", env = "SERIN_TOKEN_VARIABLE", help_heading = "Credentials")]
-    pub token_variable: Option<String>,
+    #[arg(long, value_name = "NAME", env = "SERIN_TOKEN_ENV", help_heading = "Credentials")]
+    pub token_env: Option<String>,
 
     /// How the token is sent: basic (as a password) or bearer [default: basic]
     #[arg(long, value_name = "FORM", env = "SERIN_TOKEN_AS", help_heading = "Credentials")]
@@ -227,9 +227,9 @@ impl CredentialArgs {
             credentials_dir,
             username,
             password_file,
-            password_variable,
+            password_env,
             token_file,
-            token_variable,
+            token_env,
             token_as,
             ca_file,
             proxy,
@@ -241,9 +241,9 @@ impl CredentialArgs {
             dir: typed.text("credentials_dir", credentials_dir),
             username: typed.text("username", username),
             password_file: typed.text("password_file", password_file),
-            password_variable: typed.text("password_variable", password_variable),
+            password_env: typed.text("password_env", password_env),
             token_file: typed.text("token_file", token_file),
-            token_variable: typed.text("token_variable", token_variable),
+            token_env: typed.text("token_env", token_env),
             token_as: typed.text("token_as", token_as),
             ca_file: typed.text("ca_file", ca_file),
             proxy: typed.text("proxy", proxy),

@@ -23,12 +23,12 @@ pub(crate) struct CredentialFields {
     pub(crate) username: Option<Text>,
     /// `passwordFile`.
     pub(crate) password_file: Option<Text>,
-    /// `passwordVariable`: name of an environment variable.
-    pub(crate) password_variable: Option<Text>,
+    /// `passwordEnv`: name of an environment variable.
+    pub(crate) password_env: Option<Text>,
     /// `tokenFile`.
     pub(crate) token_file: Option<Text>,
-    /// `tokenVariable`: name of an environment variable.
-    pub(crate) token_variable: Option<Text>,
+    /// `tokenEnv`: name of an environment variable.
+    pub(crate) token_env: Option<Text>,
     /// `tokenAs`: basic or bearer; default basic.
     pub(crate) token_as: Option<Text>,
     /// `caFile`: certificate authorities in PEM, beside those of the system.
@@ -48,9 +48,9 @@ pub(crate) const CREDENTIAL_FIELDS: [&str; 12] = [
     "dir",
     "username",
     "passwordFile",
-    "passwordVariable",
+    "passwordEnv",
     "tokenFile",
-    "tokenVariable",
+    "tokenEnv",
     "tokenAs",
     "caFile",
     "proxy",
@@ -66,9 +66,9 @@ impl CredentialFields {
             &self.dir,
             &self.username,
             &self.password_file,
-            &self.password_variable,
+            &self.password_env,
             &self.token_file,
-            &self.token_variable,
+            &self.token_env,
             &self.private_key_file,
             &self.passphrase_file,
         ];
@@ -79,9 +79,9 @@ impl CredentialFields {
         [
             &self.username,
             &self.password_file,
-            &self.password_variable,
+            &self.password_env,
             &self.token_file,
-            &self.token_variable,
+            &self.token_env,
             &self.token_as,
             &self.ca_file,
             &self.proxy,
@@ -94,9 +94,9 @@ impl CredentialFields {
 
     fn has_secret(&self) -> bool {
         self.password_file.is_some()
-            || self.password_variable.is_some()
+            || self.password_env.is_some()
             || self.token_file.is_some()
-            || self.token_variable.is_some()
+            || self.token_env.is_some()
     }
 
     /// These, and what they leave open from `weaker`. Password and token are one choice.
@@ -107,9 +107,9 @@ impl CredentialFields {
             dir: self.dir.or(weaker.dir),
             username: self.username.or(weaker.username),
             password_file: secret(self.password_file, weaker.password_file),
-            password_variable: secret(self.password_variable, weaker.password_variable),
+            password_env: secret(self.password_env, weaker.password_env),
             token_file: secret(self.token_file, weaker.token_file),
-            token_variable: secret(self.token_variable, weaker.token_variable),
+            token_env: secret(self.token_env, weaker.token_env),
             token_as: self.token_as.or(weaker.token_as),
             ca_file: self.ca_file.or(weaker.ca_file),
             proxy: self.proxy.or(weaker.proxy),
@@ -153,10 +153,10 @@ pub(crate) fn resolve_access(
     refuse_two_secrets(resolver, repo, &fields);
     let path = |field: &str| format!("sources[{index}].credentials.{field}");
     let token = resolver
-        .variable(&path("tokenVariable"), fields.token_variable)
+        .variable(&path("tokenEnv"), fields.token_env)
         .or_else(|| resolver.file(&path("tokenFile"), fields.token_file).map(SecretPlace::File));
     let password = resolver
-        .variable(&path("passwordVariable"), fields.password_variable)
+        .variable(&path("passwordEnv"), fields.password_env)
         .or_else(|| resolver.file(&path("passwordFile"), fields.password_file).map(SecretPlace::File));
     let mut access = Access {
         folder: resolver.folder(&path("dir"), fields.dir, repo.kind()),
@@ -212,7 +212,7 @@ fn refuse_useless(resolver: &mut Resolver<'_>, repo: &RepoAddress, said: &Creden
 }
 
 fn refuse_two_secrets(resolver: &mut Resolver<'_>, repo: &RepoAddress, fields: &CredentialFields) {
-    let all = [&fields.password_file, &fields.password_variable, &fields.token_file, &fields.token_variable];
+    let all = [&fields.password_file, &fields.password_env, &fields.token_file, &fields.token_env];
     let given: Vec<&Text> = all.into_iter().flatten().collect();
     if let [first, second, ..] = given[..] {
         let message = format!("a password or token is given twice: here and at {}", first.origin);
@@ -342,8 +342,8 @@ pub(crate) fn render_access(access: &Access) -> Vec<(&'static str, String)> {
     let lines = [
         folder.as_ref().map(|at| ("dir", path(at))),
         username.as_ref().map(|user| ("username", user.expose().to_owned())),
-        password.as_ref().and_then(|at| place(at, "passwordFile", "passwordVariable")),
-        token.as_ref().and_then(|at| place(at, "tokenFile", "tokenVariable")),
+        password.as_ref().and_then(|at| place(at, "passwordFile", "passwordEnv")),
+        token.as_ref().and_then(|at| place(at, "tokenFile", "tokenEnv")),
         (*token_scheme == TokenScheme::Bearer).then(|| ("tokenAs", "bearer".to_owned())),
         ca_file.as_ref().map(|at| ("caFile", path(at))),
         match proxy {
@@ -411,11 +411,11 @@ mod tests {
     fn a_variable_is_named_and_its_value_is_not_shown() {
         // Every process has this one.
         let value = std::env::var("PATH").unwrap();
-        let loaded = good(&flags("https://h/x.git", &["--token-variable=PATH"]), None);
+        let loaded = good(&flags("https://h/x.git", &["--token-env=PATH"]), None);
         let page = render_config(&loaded);
-        assert!(page.contains("tokenVariable: PATH # --token-variable"), "{page}");
+        assert!(page.contains("tokenEnv: PATH # --token-env"), "{page}");
         assert!(!format!("{page}{loaded:?}").contains(&value));
-        let problem = bad(&flags("https://h/x.git", &["--token-variable=ghp_0123"]), None);
+        let problem = bad(&flags("https://h/x.git", &["--token-env=ghp_0123"]), None);
         assert!(problem.contains("this is the name of a variable, not the secret itself"), "{problem}");
     }
 
@@ -486,7 +486,7 @@ mod tests {
 
     #[test]
     fn a_token_over_plain_http_is_warned_about() {
-        let loaded = good(&flags("http://h/x.git", &["--token-variable=PATH"]), None);
+        let loaded = good(&flags("http://h/x.git", &["--token-env=PATH"]), None);
         assert!(
             loaded.warnings.iter().any(|warning| warning.contains("password or token unencrypted to http://h/x.git"))
         );
