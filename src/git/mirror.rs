@@ -100,7 +100,7 @@ impl Mirror {
         let below = format!("refs/heads/{}/", folder.trim_end_matches('/'));
         let wanted = format!("{below}*");
         let refs =
-            self.change(move |inner, stop| inner.repairing(stop, |mirror| inner.advertised(mirror, &[&wanted], stop)));
+            self.change(move |inner, stop| inner.repairing(stop, |mirror| inner.advertised(mirror, &[&wanted], Depth::Since, stop)));
         // A server tells about all that it has.
         let found = refs.await?.into_iter().filter(|(name, _)| name.starts_with(&below));
         let branch = |(name, id): (String, Oid)| Some((BranchName::new(name.strip_prefix("refs/heads/")?), sha(id)));
