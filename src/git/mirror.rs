@@ -99,21 +99,23 @@ impl Mirror {
     pub async fn branches(&self, folder: &str) -> Result<BTreeMap<BranchName, CommitSha>, RepositoryError> {
         let below = format!("refs/heads/{}/", folder.trim_end_matches('/'));
         let wanted = format!("{below}*");
-        let refs =
-            self.change(move |inner, stop| inner.repairing(stop, |mirror| inner.advertised(mirror, &[&wanted], Depth::Since, stop)));
+        let refs = self.change(move |inner, stop| {
+            inner.repairing(stop, |mirror| inner.advertised(mirror, &[&wanted], Depth::Since, stop))
+        });
         // A server tells about all that it has.
         let found = refs.await?.into_iter().filter(|(name, _)| name.starts_with(&below));
         let branch = |(name, id): (String, Oid)| Some((BranchName::new(name.strip_prefix("refs/heads/")?), sha(id)));
         Ok(found.filter_map(branch).collect())
     }
 
-    /// What a commit says of itself; `None`: it is not in the mirror.
+    /// What a commit says of itself; `None`: there is no such commit. One of the past may have to be fetched first.
     ///
     /// # Errors
-    /// If the mirror cannot be read.
+    /// If the mirror cannot be read, or the remote does not answer.
     pub async fn describe(&self, wanted: &CommitSha) -> Result<Option<CommitInfo>, RepositoryError> {
         let wanted = wanted.clone();
-        match self.read_from(move |mirror| Ok(commit::describe(mirror, &wanted))).await? {
+        let describe = move |mirror: &git2::Repository| Ok(commit::describe(mirror, &wanted));
+        match self.read_deeper(describe, |found| !matches!(found, Ok(None))).await? {
             Ok(found) => Ok(found),
             Err(_) => Ok(None),
         }

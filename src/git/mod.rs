@@ -236,6 +236,7 @@ impl RepositoryError {
             | Self::Unauthorized { why, .. }
             | Self::Credentials { why, .. }
             | Self::Untrusted { why, .. }
+            | Self::TooLarge { why, .. }
             | Self::Mirror { why, .. } => why.clone(),
             Self::NotFound { what, .. } => format!("{what} is not there"),
         }

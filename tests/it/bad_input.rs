@@ -12,7 +12,7 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use serin::clock::{Clock, SystemClock};
 use serin::git::mirror::{Mirror, MirrorSettings};
-use serin::git::{Author, Revision};
+use serin::git::{Access, Author, Revision};
 use serin::ids::{BranchName, SourceName, TreePath};
 use serin::manifest::{Namespaces, Rules, Schemas};
 use serin::reconcile::source::{Source, SourceOptions};
@@ -61,7 +61,7 @@ fn source(folder: &Path, path: &str) -> Source {
         url: folder.to_str().unwrap().to_owned(),
         revision: Revision::Branch(BranchName::new("main")),
         folder: process::scratch("mirrors").join("mirror"),
-        credentials: None,
+        access: Access::default(),
     };
     let options = SourceOptions {
         name: SourceName::new("main"),
