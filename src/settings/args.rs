@@ -146,6 +146,27 @@ pub struct RunArgs {
     )]
     pub simulate: Option<String>,
 
+    /// Name of the Lease that keeps a second Serin of this cluster passive [default: serin]
+    #[arg(long, value_name = "NAME", env = "SERIN_LEASE_NAME", help_heading = "Cluster")]
+    pub lease_name: Option<String>,
+
+    /// Namespace of the Lease [default: the first watched one, else that of the pod or of the kubeconfig's context]
+    #[arg(long, value_name = "NAME", env = "SERIN_LEASE_NAMESPACE", help_heading = "Cluster")]
+    pub lease_namespace: Option<String>,
+
+    /// Take no Lease: somebody else makes sure that only one Serin runs
+    #[arg(
+        long,
+        env = "SERIN_NO_LEASE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        value_name = "BOOL",
+        help_heading = "Cluster"
+    )]
+    pub no_lease: Option<String>,
+
     /// How many agents to look at side by side [default: 8]
     #[arg(long, value_name = "N", env = "SERIN_WORKERS", help_heading = "Cluster")]
     pub workers: Option<String>,

@@ -38,6 +38,18 @@ pub struct Settings {
     pub images: ImageSettings,
     /// How many agents are looked at side by side; 1 to 256.
     pub workers: usize,
+    /// The Lease that one of several Serins holds; `None`: this one takes none and always writes.
+    pub lease: Option<LeaseSettings>,
+}
+
+/// The Lease (`coordination.k8s.io/v1`) whose holder alone decides and writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseSettings {
+    /// Its name. It does not depend on the cluster's name: two daemons that were given different ones by mistake exclude
+    /// each other too.
+    pub name: String,
+    /// Its namespace; `None`: that of the pod, or of the kubeconfig's context.
+    pub namespace: Option<String>,
 }
 
 /// Which cluster Serin works on.

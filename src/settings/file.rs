@@ -52,6 +52,12 @@ pub(crate) struct FileSettings {
     pub(crate) framework_images: Vec<(Text, Text)>,
     /// `workers`: how many agents are looked at side by side; default 8.
     pub(crate) workers: Option<Text>,
+    /// `lease.enabled`: whether a second Serin of this cluster is kept passive; default true.
+    pub(crate) lease_enabled: Option<Text>,
+    /// `lease.name`: default serin.
+    pub(crate) lease_name: Option<Text>,
+    /// `lease.namespace`: default the first watched one, else that of the pod or of the kubeconfig's context.
+    pub(crate) lease_namespace: Option<Text>,
 }
 
 /// One of `sources`.
@@ -153,11 +159,13 @@ impl Reader<'_> {
                 "log",
                 "images",
                 "workers",
+                "lease",
             ],
         );
         let mut kubernetes = self.section(&mut all, "kubernetes", &["context", "kubeconfig", "namespaces"]);
         let mut status = self.section(&mut all, "statusBranch", &["enabled", "name", "interval"]);
         let mut log = self.section(&mut all, "log", &["format", "level"]);
+        let mut lease = self.section(&mut all, "lease", &["enabled", "name", "namespace"]);
         let mut images = self.section(&mut all, "images", &["facade", "frameworks"]);
         let mut defaults = self.section(&mut all, "defaults", &SOURCE_FIELDS);
         FileSettings {
@@ -179,6 +187,9 @@ impl Reader<'_> {
             facade_image: self.text(&mut images, "facade"),
             framework_images: self.pairs(&mut images, "frameworks"),
             workers: self.text(&mut all, "workers"),
+            lease_enabled: self.text(&mut lease, "enabled"),
+            lease_name: self.text(&mut lease, "name"),
+            lease_namespace: self.text(&mut lease, "namespace"),
         }
     }
 

@@ -20,6 +20,7 @@ mod print;
 mod problem;
 mod repo;
 mod resolve;
+mod resolve_lease;
 mod resolve_source;
 #[cfg(test)]
 mod tests;
@@ -27,8 +28,8 @@ mod tests;
 pub use crate::git::Secret;
 pub use args::{ClusterArgs, CredentialArgs, LogArgs, RunArgs, TypedAs};
 pub use effective::{
-    ClusterAccess, ImageSettings, LogFormat, LogLevel, LogSettings, NamespaceRule, POLL_JITTER_PERCENT, Settings,
-    SourceSettings, StatusBranch, WebhookSecret,
+    ClusterAccess, ImageSettings, LeaseSettings, LogFormat, LogLevel, LogSettings, NamespaceRule, POLL_JITTER_PERCENT,
+    Settings, SourceSettings, StatusBranch, WebhookSecret,
 };
 pub use environment::Environment;
 pub use origin::{Origin, Setting};

@@ -9,7 +9,7 @@ use crate::api::duration::render_duration;
 use crate::git::Revision;
 use crate::settings::credentials::render_access;
 use crate::settings::effective::{
-    ClusterAccess, LogFormat, LogLevel, NamespaceRule, Settings, SourceSettings, WebhookSecret,
+    ClusterAccess, LeaseSettings, LogFormat, LogLevel, NamespaceRule, Settings, SourceSettings, WebhookSecret,
 };
 use crate::settings::origin::Origin;
 use crate::settings::resolve::Loaded;
@@ -29,6 +29,7 @@ pub fn render_config(loaded: &Loaded) -> String {
         log,
         images,
         workers,
+        lease,
     } = settings;
     let mut page = Page { text: String::new(), origin: &|path| origins.get(path).cloned().unwrap_or(Origin::Default) };
     for warning in warnings {
@@ -83,6 +84,17 @@ pub fn render_config(loaded: &Loaded) -> String {
         page.field(2, &scalar(framework), &format!("images.frameworks.{framework}"), &scalar(image));
     }
     page.field(0, "workers", "workers", &workers.to_string());
+    if *cluster != ClusterAccess::Simulated {
+        page.line(0, "lease:");
+        page.field(1, "enabled", "lease.enabled", if lease.is_some() { "true" } else { "false" });
+    }
+    if let Some(LeaseSettings { name, namespace }) = lease {
+        page.field(1, "name", "lease.name", &scalar(name));
+        match namespace {
+            Some(namespace) => page.field(1, "namespace", "lease.namespace", &scalar(namespace)),
+            None => page.line(1, "# namespace: that of the pod, or of the kubeconfig's context"),
+        }
+    }
     page.text
 }
 

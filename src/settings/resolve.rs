@@ -17,6 +17,7 @@ use crate::settings::environment::Environment;
 use crate::settings::file::{FileSettings, Text, Texts, parse_file};
 use crate::settings::origin::{Origin, Setting, stronger};
 use crate::settings::problem::{Problem, Problems};
+use crate::settings::resolve_lease::{LeaseGiven, resolve_lease};
 use crate::settings::resolve_source::{SourceFlags, check_sources, keep_to_watched, resolve_list, resolve_sources};
 
 /// How long a git server may keep silent when nothing is said. Silence, not the whole call: the first fetch
@@ -179,6 +180,9 @@ impl<'a> Resolver<'a> {
             cluster,
             watch_namespace,
             simulate,
+            lease_name,
+            lease_namespace,
+            no_lease,
             workers,
             facade_image,
             framework_image,
@@ -222,6 +226,16 @@ impl<'a> Resolver<'a> {
             &cluster_name,
         );
         check_sources(self, &sources, status_branch.as_ref());
+        let lease = resolve_lease(
+            self,
+            LeaseGiven {
+                off: typed.text("no_lease", no_lease),
+                enabled: file.lease_enabled,
+                name: given("lease_name", lease_name, file.lease_name),
+                namespace: given("lease_namespace", lease_namespace, file.lease_namespace),
+            },
+            &cluster,
+        );
         let listen = self.parse("listen", given("listen", listen, file.listen), parse_listen);
         if listen == Some(None) {
             let hooked = sources.iter().filter(|source| source.value.webhook.is_some());
@@ -250,6 +264,7 @@ impl<'a> Resolver<'a> {
             workers: self
                 .parse("workers", given("workers", workers, file.workers), parse_workers)
                 .unwrap_or(DEFAULT_WORKERS),
+            lease,
         }
     }
 

@@ -88,6 +88,10 @@ fn three_flags_are_enough_and_the_rest_has_defaults() {
       format: auto # default
       level: info # default
     workers: 8 # default
+    lease:
+      enabled: true # default
+      name: serin # default
+      # namespace: that of the pod, or of the kubeconfig's context
     "#);
 }
 
@@ -124,6 +128,8 @@ fn every_flag_reaches_its_setting() {
             "--workers=3",
             "--watch-namespace=shop,tools",
             "--watch-namespace=extra",
+            "--lease-name=blue",
+            "--lease-namespace=tools",
         ],
         None,
     );
@@ -151,7 +157,15 @@ fn every_flag_reaches_its_setting() {
     // Nothing is left at its default, so a flag that is forgotten on the way shows.
     let unset: Vec<_> =
         render_config(&loaded).lines().filter(|line| line.ends_with("# default")).map(str::to_owned).collect();
-    assert_eq!(unset, ["simulate: false # default", "- name: default # default", "  enabled: true # default"]);
+    assert_eq!(
+        unset,
+        [
+            "simulate: false # default",
+            "- name: default # default",
+            "  enabled: true # default",
+            "  enabled: true # default"
+        ]
+    );
     assert_eq!(loaded.warnings.len(), 2, "{:?}", loaded.warnings);
     assert_eq!(loaded.warnings[1], "the webhook of source default is not listened for");
     assert!(loaded.warnings[0].contains("cannot be written to"));
@@ -404,6 +418,30 @@ fn a_source_applies_to_watched_namespaces_only() {
     assert!(elsewhere.contains("source default may apply to the namespace bank, which is not watched"), "{elsewhere}");
     let file = "clusterName: c\nkubernetes: {namespaces: [shop]}\nsources: [{name: a, repo: /r}]";
     assert_eq!(good(&[], Some(file)).settings.sources[0].namespaces, NamespaceRule::Only(vec!["shop".into()]));
+}
+
+#[test]
+fn the_lease_is_one_for_the_cluster_or_that_of_the_watched_namespaces_and_can_be_switched_off() {
+    let lease = |flags: &[&str], file| {
+        let all = [&["--repo=/r", "--cluster-name=c"][..], flags].concat();
+        good(&all, file).settings.lease.map(|lease| (lease.name, lease.namespace))
+    };
+    let named = |name: &str, namespace: Option<&str>| Some((name.to_owned(), namespace.map(str::to_owned)));
+    assert_eq!(lease(&[], None), named("serin", None));
+    assert_eq!(lease(&["--watch-namespace=shop,till"], None), named("serin", Some("shop")));
+    let flags = ["--watch-namespace=shop", "--lease-name=a", "--lease-namespace=b"];
+    assert_eq!(lease(&flags, None), named("a", Some("b")));
+    assert_eq!(lease(&[], Some("lease: {name: a, namespace: b}")), named("a", Some("b")));
+    assert_eq!(lease(&[], Some("lease: {enabled: false, name: a}")), None);
+    assert_eq!(lease(&["--no-lease=false"], Some("lease: {enabled: false, name: a}")), named("a", None));
+    assert_eq!(lease(&["--no-lease"], None), None);
+    assert_eq!(lease(&["--no-lease"], Some("lease: {name: a}")), None);
+    assert_eq!(good(&["--repo=/r", "--simulate", "--lease-name=a"], None).settings.lease, None);
+    insta::assert_snapshot!(bad(&["--repo=/r", "--cluster-name=c", "--no-lease", "--lease-name=A"], None), @r#"
+    2 problems in the settings
+    --lease-name: "A" is not made of a-z, 0-9 and inner `-`, at most 63 of them
+    --lease-name: --lease-name contradicts --no-lease
+    "#);
 }
 
 #[test]
