@@ -52,6 +52,8 @@ known_kind! {
     SECRET = "" / "v1", "Secret";
     /// Namespaced RBAC role.
     ROLE = "rbac.authorization.k8s.io" / "v1", "Role";
+    /// What one of several processes holds.
+    LEASE = "coordination.k8s.io" / "v1", "Lease";
     /// Namespaced RBAC role binding.
     ROLE_BINDING = "rbac.authorization.k8s.io" / "v1", "RoleBinding";
 }

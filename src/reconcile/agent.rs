@@ -10,6 +10,7 @@ use crate::apply::tracked_by;
 use crate::cluster::{ClusterError, Part};
 use crate::ids::AgentKey;
 use crate::object::{Kind, Object, ObjectKey};
+use crate::reconcile::leader::Leading;
 use crate::reconcile::source::{Loaded, Retraction, Source};
 use crate::reconcile::sync::REFUSED_RETRY;
 use crate::reconcile::{Core, Key, Next, PassError};
@@ -21,10 +22,10 @@ const NAME_RETRY: SignedDuration = SignedDuration::from_secs(30);
 
 impl Core {
     /// Syncs the agent's manifest, evaluates its rollout and performs what follows.
-    pub(super) async fn agent(&self, agent: &AgentKey) -> Result<Next, PassError> {
+    pub(super) async fn agent(&self, leading: &Leading, agent: &AgentKey) -> Result<Next, PassError> {
         let source = self.source_of(agent).await?;
         let is_synced = match &source {
-            Some((source, loaded)) => self.sync_agent(source, loaded, agent).await?,
+            Some((source, loaded)) => self.sync_agent(leading, source, loaded, agent).await?,
             None => false,
         };
         let live = match self.cluster.get(&ObjectKey::agent(agent)).await {
@@ -57,7 +58,7 @@ impl Core {
                 return Err(PassError::Pushing(agent.clone()));
             }
         }
-        let mut next = self.perform_verdict(agent, &world, source, verdict).await?;
+        let mut next = self.perform_verdict(leading, agent, &world, source, verdict).await?;
         next.later.extend(retry);
         if is_name_taken {
             let at = self.clock.now().saturating_add(NAME_RETRY).unwrap_or(jiff::Timestamp::MAX);
@@ -73,7 +74,13 @@ impl Core {
     }
 
     /// Makes the agent what git says. `false`: it is not (held in git, refused, being deleted).
-    async fn sync_agent(&self, source: &Source, loaded: &Loaded, agent: &AgentKey) -> Result<bool, PassError> {
+    async fn sync_agent(
+        &self,
+        leading: &Leading,
+        source: &Source,
+        loaded: &Loaded,
+        agent: &AgentKey,
+    ) -> Result<bool, PassError> {
         let key = ObjectKey::agent(agent);
         let plan = self.plan_one(source, loaded, &key).await?;
         let mut is_synced = loaded.manifest(agent).is_some()
@@ -81,9 +88,9 @@ impl Core {
             && plan.undecided.is_empty()
             && plan.terminating.is_empty();
         for apply in &plan.applies {
-            is_synced &= self.apply_manifest(source, loaded, apply).await?;
+            is_synced &= self.apply_manifest(leading, source, loaded, apply).await?;
         }
-        Ok(is_synced && self.take_back_additions(source, loaded, agent).await?)
+        Ok(is_synced && self.take_back_additions(leading, source, loaded, agent).await?)
     }
 
     async fn origin(
@@ -126,6 +133,7 @@ impl Core {
 
     async fn perform_verdict(
         &self,
+        leading: &Leading,
         agent: &AgentKey,
         world: &World,
         source: Option<&Arc<Source>>,
@@ -142,7 +150,7 @@ impl Core {
             match effect {
                 Effect::Fact(fact) => self.tell(agent, fact, commit, &verdict.report),
                 effect if counts_due.is_some() && is_only_counts(effect, &world.agent) => {}
-                effect => match self.perform_effect(agent, effect).await {
+                effect => match self.perform_effect(leading, agent, effect).await {
                     Err(PassError::Cluster(error)) if is_refusal(&error) && workload_key(effect).is_some() => {
                         // The rest is done all the same: a template that is refused must not keep pods from following
                         // the weight.
@@ -155,6 +163,7 @@ impl Core {
                 },
             }
         }
+        leading.check()?;
         next.later.extend(self.refusal_retry(agent));
         next.later.extend(counts_due.map(|at| (Key::Agent(agent.clone()), at)));
         next.later.extend(verdict.wake_at.map(|at| (Key::Agent(agent.clone()), at)));
@@ -171,18 +180,18 @@ impl Core {
     }
 
     /// Does one thing. Nothing is decided here.
-    async fn perform_effect(&self, agent: &AgentKey, effect: &Effect) -> Result<(), PassError> {
+    async fn perform_effect(&self, leading: &Leading, agent: &AgentKey, effect: &Effect) -> Result<(), PassError> {
         match effect {
             Effect::Apply(apply) => {
-                self.cluster.apply(apply).await?;
+                self.cluster.as_leader(leading)?.apply(apply).await?;
             }
-            Effect::Delete(key, uid) => self.cluster.delete(key, uid).await?,
+            Effect::Delete(key, uid) => self.cluster.as_leader(leading)?.delete(key, uid).await?,
             Effect::Patch(patch) => {
-                self.cluster.patch(patch).await?;
+                self.cluster.as_leader(leading)?.patch(patch).await?;
             }
             // People are told if possible; a rollout does not depend on it.
             Effect::Event(record) => {
-                if let Err(error) = self.cluster.record(record).await {
+                if let Err(error) = self.cluster.as_leader(leading)?.record(record).await {
                     event::EventLost { agent, error: &error }.emit(&self.metrics);
                 }
             }

@@ -2,20 +2,24 @@
 //!
 //! A panic in one pass ends that pass and nothing else: it is counted, said, and the key is tried again like after any
 //! other failure.
+//!
+//! While another Serin leads, keys are taken all the same, and all that comes of them is that the mirrors stay warm. Who is
+//! elected looks at everything.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::ids::{CommitSha, SourceName};
+use crate::reconcile::leader::{Change, Elector, Leadership, Leading};
 use crate::reconcile::queue::WorkQueue;
 use crate::reconcile::{Core, Key, Next, PassError};
 use crate::telemetry::{Chain, Metrics, event};
@@ -40,6 +44,10 @@ pub struct Daemon {
     metrics: Metrics,
     queue: Mutex<Queue>,
     wakeup: Notify,
+    /// The proof that this process leads, while it does.
+    leading: Mutex<Option<Leading>>,
+    elector: Mutex<Option<Elector>>,
+    elected: Notify,
 }
 
 #[derive(Default)]
@@ -51,9 +59,29 @@ struct Queue {
 
 impl Daemon {
     /// A daemon that does nothing yet.
-    pub fn new(core: Core, cluster: Arc<dyn Cluster>, clock: Arc<dyn Clock>, metrics: Metrics) -> Arc<Self> {
-        let core = Arc::new(core);
-        Arc::new(Self { core, cluster, clock, metrics, queue: Mutex::default(), wakeup: Notify::new() })
+    pub fn new(
+        core: Core,
+        cluster: Arc<dyn Cluster>,
+        clock: Arc<dyn Clock>,
+        metrics: Metrics,
+        leadership: Leadership,
+    ) -> Arc<Self> {
+        let (leading, elector) = match leadership {
+            Leadership::Alone => (Some(Leading::alone()), None),
+            Leadership::Elected(elector) => (None, Some(elector)),
+        };
+        metrics.sync.set_leader(leading.is_some());
+        Arc::new(Self {
+            core: Arc::new(core),
+            cluster,
+            clock,
+            metrics,
+            queue: Mutex::default(),
+            wakeup: Notify::new(),
+            leading: Mutex::new(leading),
+            elector: Mutex::new(elector),
+            elected: Notify::new(),
+        })
     }
 
     /// The core that it drives.
@@ -74,7 +102,7 @@ impl Daemon {
         }
     }
 
-    /// Runs until `stop` says so, then lets the passes under way come to their end.
+    /// Runs until `stop` says so, then lets the passes under way come to their end, and gives the Lease back last.
     pub async fn run(self: &Arc<Self>, workers: usize, stop: impl Future<Output = ()>) {
         let mut feeds = JoinSet::new();
         feeds.spawn(Arc::clone(self).follow_cluster());
@@ -88,6 +116,9 @@ impl Daemon {
             });
         }
         feeds.spawn(Arc::clone(self).look_at_everything());
+        let (tell_end, end) = oneshot::channel();
+        let elector = self.elector.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let election = elector.map(|elector| tokio::spawn(Arc::clone(self).stand_for_election(elector, end)));
         let mut pool = JoinSet::new();
         for _ in 0..workers.max(1) {
             pool.spawn(Arc::clone(self).work());
@@ -98,6 +129,43 @@ impl Daemon {
         self.wakeup.notify_waiters();
         self.wakeup.notify_one();
         while pool.join_next().await.is_some() {}
+        if let Some(election) = election {
+            // An election that has panicked is over too.
+            let _ = tell_end.send(());
+            let _ = election.await;
+        }
+    }
+
+    /// Whether this process leads, with the proof of it.
+    fn leading(&self) -> Option<Leading> {
+        self.leading.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_leading(&self, leading: Option<Leading>) {
+        *self.leading.lock().unwrap_or_else(PoisonError::into_inner) = leading;
+    }
+
+    /// Runs for the Lease until `end`, then gives it back.
+    async fn stand_for_election(self: Arc<Self>, mut elector: Elector, mut end: oneshot::Receiver<()>) {
+        loop {
+            let change = tokio::select! {
+                change = elector.next_change() => change,
+                _ = &mut end => break,
+            };
+            match change {
+                Change::Elected(leading) => {
+                    self.core.start_over();
+                    self.set_leading(Some(leading));
+                    self.elected.notify_one();
+                }
+                Change::Lost => {
+                    self.set_leading(None);
+                    self.core.start_over();
+                }
+            }
+        }
+        self.set_leading(None);
+        elector.give_back().await;
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -108,34 +176,50 @@ impl Daemon {
     async fn follow_cluster(self: Arc<Self>) {
         let mut changes = self.cluster.changes();
         while let Some(changed) = changes.next().await {
+            if self.leading().is_none() {
+                // Whoever is elected looks at everything.
+                continue;
+            }
             match self.core.touched_by(&changed).await {
                 Ok(keys) => keys.into_iter().for_each(|key| self.wake(key)),
-                Err(error) => self.cannot_look(&changed.to_string(), &error),
+                Err(error) => self.cannot_look(&changed.to_string(), &error, RESYNC),
             }
         }
     }
 
     async fn look_at_everything(self: Arc<Self>) {
         loop {
-            match self.core.first_keys().await {
-                Ok(keys) => keys.into_iter().for_each(|key| self.wake(key)),
-                Err(error) => self.cannot_look("everything", &error),
-            }
-            tokio::time::sleep(RESYNC).await;
+            let wait = match self.core.first_keys().await {
+                Ok(keys) => {
+                    keys.into_iter().for_each(|key| self.wake(key));
+                    RESYNC
+                }
+                Err(error) => {
+                    self.cannot_look("everything", &error, LONGEST_RETRY);
+                    LONGEST_RETRY
+                }
+            };
+            let _elapsed = tokio::time::timeout(wait, self.elected.notified()).await;
         }
     }
 
     /// A wake-up that could not be followed: the next look at everything makes up for it.
-    fn cannot_look(&self, key: &str, error: &PassError) {
+    fn cannot_look(&self, key: &str, error: &PassError, retry_in: Duration) {
         let (kind, error_kind, error) = (crate::telemetry::PassKind::Agent, error.kind(), Chain(error).to_string());
         let took = Duration::ZERO;
-        event::PassFailed { kind, key, error_kind, error: &error, retry_in: RESYNC, took }.emit(&self.metrics);
+        event::PassFailed { kind, key, error_kind, error: &error, retry_in, took }.emit(&self.metrics);
     }
 
     async fn work(self: Arc<Self>) {
         while let Some(key) = self.next_key().await {
             let started = self.clock.now();
-            let outcome = AssertUnwindSafe(self.core.run(&key)).catch_unwind().await;
+            let pass = async {
+                match self.leading() {
+                    Some(leading) => self.core.run(&leading, &key).await,
+                    None => self.core.stand_by(&key).await,
+                }
+            };
+            let outcome = AssertUnwindSafe(pass).catch_unwind().await;
             self.finish(&key, outcome, started);
         }
     }

@@ -8,6 +8,7 @@
 mod agent;
 mod credentials;
 pub mod daemon;
+pub mod leader;
 mod memory;
 mod neighbours;
 mod observe;
@@ -34,6 +35,7 @@ use crate::cluster::{Cluster, ClusterError};
 use crate::git::RepositoryError;
 use crate::ids::{AgentKey, BranchName, ClusterName, SourceName};
 use crate::object::{Kind, ObjectKey};
+use crate::reconcile::leader::{Guarded, Leading, NotLeading};
 use crate::reconcile::memory::AgentMemory;
 use crate::reconcile::source::Source;
 
@@ -113,6 +115,9 @@ pub enum PassError {
     /// A decision could not be taken back because it is being pushed: the answer of git comes first.
     #[error("the decision about {0} is being pushed")]
     Pushing(AgentKey),
+    /// Another Serin may lead: this one has stopped between two writes.
+    #[error(transparent)]
+    NotLeading(#[from] NotLeading),
 }
 
 impl PassError {
@@ -123,6 +128,7 @@ impl PassError {
             Self::Repository(error) => error.kind(),
             Self::Refused { .. } => "refused",
             Self::Pushing(_) => "pushing",
+            Self::NotLeading(_) => "not_leading",
         }
     }
 
@@ -130,7 +136,11 @@ impl PassError {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Cluster(ClusterError::TooManyRequests { retry_after }) => *retry_after,
-            Self::Cluster(_) | Self::Repository(_) | Self::Refused { .. } | Self::Pushing(_) => None,
+            Self::Cluster(_)
+            | Self::Repository(_)
+            | Self::Refused { .. }
+            | Self::Pushing(_)
+            | Self::NotLeading(_) => None,
         }
     }
 }
@@ -146,7 +156,7 @@ pub struct CoreOptions {
 /// The shell without its drivers.
 pub struct Core {
     options: CoreOptions,
-    cluster: Arc<dyn Cluster>,
+    cluster: Guarded,
     clock: Arc<dyn Clock>,
     sources: BTreeMap<SourceName, Arc<Source>>,
     /// The names of the sources as the settings list them: the first that holds an object owns it.
@@ -173,7 +183,7 @@ impl Core {
         let sources = sources.into_iter().map(|source| (source.options.name.clone(), source)).collect();
         Self {
             options,
-            cluster,
+            cluster: Guarded::new(cluster),
             clock,
             sources,
             order,
@@ -186,31 +196,55 @@ impl Core {
         }
     }
 
-    /// Does one pass.
+    /// Does one pass, as the one Serin that may write.
     ///
     /// # Errors
-    /// The first thing that could not be read or done. Nothing is left half-decided: the same key again goes on.
-    pub async fn run(&self, key: &Key) -> Result<Next, PassError> {
+    /// The first thing that could not be read or done, or that `leading` does not hold any more. Nothing is left
+    /// half-decided: the same key again goes on.
+    pub async fn run(&self, leading: &Leading, key: &Key) -> Result<Next, PassError> {
         match key {
             Key::Fetch(name) => match self.sources.get(name) {
                 Some(source) => self.fetch(source).await,
                 None => Ok(Next::default()),
             },
             Key::Sync(name) => match self.sources.get(name) {
-                Some(source) => self.sync(source).await,
+                Some(source) => self.sync(leading, source).await,
                 None => Ok(Next::default()),
             },
-            Key::Object(object) => self.sync_object(object).await,
-            Key::Agent(agent) => self.agent(agent).await,
+            Key::Object(object) => self.sync_object(leading, object).await,
+            Key::Agent(agent) => self.agent(leading, agent).await,
             Key::Publish(name) => match self.sources.get(name) {
-                Some(source) => self.publish(source).await,
+                Some(source) => self.publish(leading, source).await,
                 None => Ok(Next::default()),
             },
             Key::Status(name) => match self.sources.get(name) {
-                Some(source) => self.publish_status(source).await,
+                Some(source) => self.publish_status(leading, source).await,
                 None => Ok(Next::default()),
             },
         }
+    }
+
+    /// Does what a passive Serin does about a key: it keeps its mirrors and what they say up to date, and writes nothing.
+    ///
+    /// # Errors
+    /// If the repository cannot be read.
+    pub async fn stand_by(&self, key: &Key) -> Result<Next, PassError> {
+        match key {
+            Key::Fetch(name) => match self.sources.get(name) {
+                Some(source) => self.fetch(source).await,
+                None => Ok(Next::default()),
+            },
+            Key::Sync(_) | Key::Object(_) | Key::Agent(_) | Key::Publish(_) | Key::Status(_) => Ok(Next::default()),
+        }
+    }
+
+    /// Forgets all that rests on having led without a break: whoever led meanwhile may have decided otherwise. What
+    /// matters is in git and in the cluster, as after a restart.
+    pub fn start_over(&self) {
+        let agents = std::mem::take(&mut *self.agents());
+        agents.keys().for_each(|agent| self.metrics.rollout.forget(agent));
+        self.published().clear();
+        self.sources.values().for_each(|source| source.start_over());
     }
 
     /// The keys to look at because an object of the cluster changed.

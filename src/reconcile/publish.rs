@@ -8,6 +8,7 @@ use jiff::SignedDuration;
 use crate::git::{NewCommit, Publication, PublishOutcome};
 use crate::ids::{BranchName, CommitSha, TreePath};
 use crate::object::ObjectKey;
+use crate::reconcile::leader::Leading;
 use crate::reconcile::source::{Loaded, Source};
 use crate::reconcile::{Core, Key, Next, PassError};
 use crate::rollout::{Decision, Outcome};
@@ -24,7 +25,7 @@ const REFUSED_RETRY: SignedDuration = SignedDuration::from_secs(60);
 
 impl Core {
     /// Brings all decisions of a source to its branch.
-    pub(super) async fn publish(&self, source: &Source) -> Result<Next, PassError> {
+    pub(super) async fn publish(&self, leading: &Leading, source: &Source) -> Result<Next, PassError> {
         let Some(branch) = source.options.branch.clone() else { return Ok(Next::default()) };
         let mut next = Next::default();
         for _ in 0..RACES {
@@ -45,12 +46,13 @@ impl Core {
                 let keys = self.after_load(source, &loaded).into_iter();
                 next.now.extend(keys.filter(|key| !matches!(key, Key::Publish(_))));
             }
+            leading.check()?;
             let (commits, decisions) = self.compose(source, &loaded).await?;
             if commits.is_empty() {
                 self.wake_decided(source, &mut next);
                 return Ok(next);
             }
-            if self.push(source, &branch, &loaded, commits, &decisions, &mut next).await? {
+            if self.push(leading, source, &branch, &loaded, commits, &decisions, &mut next).await? {
                 return Ok(next);
             }
         }
@@ -124,6 +126,7 @@ impl Core {
     /// Pushes. `false`: somebody else was faster, and everything is to be judged anew.
     async fn push(
         &self,
+        leading: &Leading,
         source: &Source,
         branch: &BranchName,
         loaded: &Loaded,
@@ -133,6 +136,7 @@ impl Core {
     ) -> Result<bool, PassError> {
         let publication = Publication { branch: branch.clone(), parent: Some(loaded.commit.clone()), commits };
         let name = &source.options.name;
+        leading.check()?;
         let outcome = source.repository.publish(&publication).await.inspect_err(|error| {
             event::PublishFailed { source: name, branch, error }.emit(&self.metrics);
         });

@@ -20,8 +20,9 @@ use crate::git::{NetworkLimits, RepositoryError, Revision, SecretPlace, limit_ne
 
 use crate::ids::{SourceName, TreePath};
 use crate::manifest::{Namespaces, Rules, Schemas};
-use crate::object::Kind;
+use crate::object::{Kind, ObjectKey};
 use crate::reconcile::daemon::Daemon;
+use crate::reconcile::leader::{Elector, Identity, Leadership};
 use crate::reconcile::source::{Source, SourceOptions};
 use crate::reconcile::{Core, CoreOptions};
 use crate::settings::{ClusterAccess, NamespaceRule, Settings, SourceSettings};
@@ -124,14 +125,29 @@ impl Assembled {
             AnyCluster::Simulated(simulated) => Some(Arc::clone(simulated)),
             AnyCluster::ApiServer(_) => None,
         };
-        let daemon = Daemon::new(core, shared, Arc::clone(&clock), metrics.clone());
+        let health = Health::new();
+        let leadership = match (&cluster, &settings.lease) {
+            (AnyCluster::ApiServer(server), Some(lease)) => {
+                let namespace = lease.namespace.as_deref().unwrap_or_else(|| server.default_namespace());
+                Leadership::Elected(Elector::new(
+                    Arc::clone(&shared),
+                    ObjectKey::new(Kind::LEASE, namespace, &lease.name),
+                    Identity::of(&settings.mirror_dir),
+                    Arc::clone(&clock),
+                    metrics.clone(),
+                    health.check("lease", "the first look at the Lease"),
+                ))
+            }
+            (AnyCluster::ApiServer(_) | AnyCluster::Simulated(_), _) => Leadership::Alone,
+        };
+        let daemon = Daemon::new(core, shared, Arc::clone(&clock), metrics.clone(), leadership);
         let target = Arc::clone(&daemon) as Arc<dyn HookTarget>;
         let hooks = Hooks::new(hooked_sources(settings), target, clock, metrics.clone());
         event::DaemonStarted { cluster: &settings.cluster_name, sources: settings.sources.len() }.emit(&metrics);
         Ok(Self {
             daemon,
             simulated,
-            health: Health::new(),
+            health,
             metrics,
             cluster,
             server,

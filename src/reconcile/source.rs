@@ -191,6 +191,15 @@ impl Source {
         Ok(loaded)
     }
 
+    /// Forgets what was to be written, and what was: another Serin may have written since. What is loaded stays.
+    pub(crate) fn start_over(&self) {
+        let mut state = self.state();
+        state.synced = None;
+        state.outbox.clear();
+        state.refused.clear();
+        state.published = None;
+    }
+
     /// A sync of all that `commit` says came to its end.
     pub(crate) fn sync_finished(&self, commit: &CommitSha) {
         self.state().synced = Some(commit.clone());

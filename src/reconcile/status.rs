@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use crate::git::{NewCommit, Publication, PublishOutcome};
 use crate::ids::{AgentKey, BranchName, CommitSha, SourceName, TreePath};
 use crate::reconcile::memory::commit_of;
+use crate::reconcile::leader::Leading;
 use crate::reconcile::source::Source;
 use crate::reconcile::{Core, Key, Next, PassError};
 use crate::telemetry::event;
@@ -42,14 +43,14 @@ impl Core {
     }
 
     /// Brings the status of a source's agents to its status branch, if anything there would change.
-    pub(super) async fn publish_status(&self, source: &Source) -> Result<Next, PassError> {
+    pub(super) async fn publish_status(&self, leading: &Leading, source: &Source) -> Result<Next, PassError> {
         let Some((branch, interval)) = &source.options.status else { return Ok(Next::default()) };
         let now = self.clock.now();
         let last = self.published().get(&source.options.name).and_then(|published| published.at);
         if let Some(due) = last.and_then(|last| last.saturating_add(*interval).ok()).filter(|due| *due > now) {
             return Ok(Next { now: Vec::new(), later: vec![(Key::Status(source.options.name.clone()), due)] });
         }
-        let outcome = self.write_status_branch(source, branch).await;
+        let outcome = self.write_status_branch(leading, source, branch).await;
         let mut published = self.published();
         let entry = published.entry(source.options.name.clone()).or_default();
         match &outcome {
@@ -70,7 +71,7 @@ impl Core {
         outcome.map(|()| Next::default())
     }
 
-    async fn write_status_branch(&self, source: &Source, branch: &BranchName) -> Result<(), PassError> {
+    async fn write_status_branch(&self, leading: &Leading, source: &Source, branch: &BranchName) -> Result<(), PassError> {
         for _ in 0..RACES {
             let tip = source.repository.fetch_branch(branch).await?;
             self.read_status_branch(source, tip.as_ref()).await?;
@@ -87,6 +88,7 @@ impl Core {
                 edits,
             };
             let publication = Publication { branch: branch.clone(), parent: tip, commits: vec![commit] };
+            leading.check()?;
             match source.repository.publish(&publication).await? {
                 PublishOutcome::Published(commits) => {
                     let repo = source.repository.address();

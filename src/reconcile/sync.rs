@@ -10,6 +10,7 @@ use crate::cluster::{Apply, ClusterError, Expect, MergePatch};
 use crate::ids::{AgentKey, CommitSha, SourceName};
 use crate::manifest::Diagnostic;
 use crate::object::{Kind, Object, ObjectKey};
+use crate::reconcile::leader::Leading;
 use crate::reconcile::source::{Loaded, Source};
 use crate::reconcile::{Core, Key, Next, PassError, jittered};
 use crate::telemetry::{SyncVerb, event};
@@ -90,7 +91,7 @@ impl Core {
     }
 
     /// Applies all that is not an agent, prunes, and hands the agents that differ to their own passes.
-    pub(super) async fn sync(&self, source: &Source) -> Result<Next, PassError> {
+    pub(super) async fn sync(&self, leading: &Leading, source: &Source) -> Result<Next, PassError> {
         let Some(loaded) = source.loaded() else { return Ok(Next::default()) };
         let mut live = Vec::new();
         for kind in &synced_kinds(&loaded) {
@@ -102,13 +103,13 @@ impl Core {
         };
         self.tell_owners(source, &plan);
         self.tell_left_behind(source, &live);
-        let next = self.perform(source, &loaded, plan).await?;
+        let next = self.perform(leading, source, &loaded, plan).await?;
         source.sync_finished(&loaded.commit);
         Ok(next)
     }
 
     /// Looks at one object of git that is not an agent.
-    pub(super) async fn sync_object(&self, key: &ObjectKey) -> Result<Next, PassError> {
+    pub(super) async fn sync_object(&self, leading: &Leading, key: &ObjectKey) -> Result<Next, PassError> {
         let mut next = Next::default();
         for source in self.sources.values() {
             let Some(loaded) = source.loaded() else { continue };
@@ -116,7 +117,7 @@ impl Core {
                 continue;
             }
             let plan = self.plan_one(source, &loaded, key).await?;
-            let follow = self.perform(source, &loaded, plan).await?;
+            let follow = self.perform(leading, source, &loaded, plan).await?;
             next.now.extend(follow.now);
             next.later.extend(follow.later);
         }
@@ -142,7 +143,13 @@ impl Core {
         Ok(plan_sync(desired, &loaded.desired.held, &prune, &live, &source.options.name, &views.claimants()))
     }
 
-    async fn perform(&self, source: &Source, loaded: &Loaded, plan: SyncPlan) -> Result<Next, PassError> {
+    async fn perform(
+        &self,
+        leading: &Leading,
+        source: &Source,
+        loaded: &Loaded,
+        plan: SyncPlan,
+    ) -> Result<Next, PassError> {
         let name = &source.options.name;
         let mut next = Next::default();
         for refusal in &plan.refused {
@@ -164,7 +171,7 @@ impl Core {
             if silent.contains_key(&place) {
                 continue;
             }
-            match self.apply_manifest(source, loaded, apply).await {
+            match self.apply_manifest(leading, source, loaded, apply).await {
                 Err(error @ PassError::Cluster(ClusterError::Unavailable { .. })) => {
                     silent.insert(place, error);
                 }
@@ -181,7 +188,7 @@ impl Core {
             return Ok(next);
         }
         for (key, uid) in &plan.deletes {
-            let outcome = self.cluster.delete(key, uid).await;
+            let outcome = self.cluster.as_leader(leading)?.delete(key, uid).await;
             match outcome {
                 Ok(()) => {
                     event::ObjectApplied { source: name, object: key, verb: SyncVerb::Prune, commit: &loaded.commit }
@@ -207,13 +214,14 @@ impl Core {
     /// Applies an object of git. `false`: the server refuses it, which is noted; everything else goes on.
     pub(super) async fn apply_manifest(
         &self,
+        leading: &Leading,
         source: &Source,
         loaded: &Loaded,
         apply: &Apply,
     ) -> Result<bool, PassError> {
         let (name, key) = (&source.options.name, apply.object.key());
         let verb = if apply.expect == Expect::Absent { SyncVerb::Create } else { SyncVerb::Update };
-        match self.cluster.apply(apply).await {
+        match self.cluster.as_leader(leading)?.apply(apply).await {
             Ok(_) => {
                 source.note_refusal(&key, None);
                 event::ObjectApplied { source: name, object: &key, verb, commit: &loaded.commit }.emit(&self.metrics);
@@ -232,6 +240,7 @@ impl Core {
     /// Removes from an agent what others added where git alone decides. `false`: the server refuses it.
     pub(super) async fn take_back_additions(
         &self,
+        leading: &Leading,
         source: &Source,
         loaded: &Loaded,
         agent: &AgentKey,
@@ -246,7 +255,7 @@ impl Core {
         };
         let write = MergePatch { key: key.clone(), uid, resource_version: version.to_owned(), patch };
         let (name, verb) = (&source.options.name, SyncVerb::Update);
-        match self.cluster.patch(&write).await {
+        match self.cluster.as_leader(leading)?.patch(&write).await {
             Ok(_) => {
                 event::ObjectApplied { source: name, object: &key, verb, commit: &loaded.commit }.emit(&self.metrics);
                 Ok(true)

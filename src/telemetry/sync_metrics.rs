@@ -165,6 +165,7 @@ pub struct SyncMetrics {
     passes: Family<PassLabels, Counter>,
     pass_duration: Family<PassKindLabels, Histogram>,
     queue_depth: Gauge,
+    leader: Gauge,
     cluster_requests: Family<RequestLabels, Counter>,
 }
 
@@ -182,6 +183,7 @@ impl SyncMetrics {
             passes: Family::default(),
             pass_duration: Family::new_with_constructor(|| Histogram::new(PASS_BUCKETS)),
             queue_depth: Gauge::default(),
+            leader: Gauge::default(),
             cluster_requests: Family::default(),
         };
         // The library appends `_total` to counters itself.
@@ -199,6 +201,7 @@ impl SyncMetrics {
         registry.register("passes", "Passes by how they ended", metrics.passes.clone());
         registry.register("pass_duration_seconds", "How long passes took", metrics.pass_duration.clone());
         registry.register("queue_depth", "Passes that are due and wait for a worker", metrics.queue_depth.clone());
+        registry.register("leader", "1 where this process decides and writes, 0 where it is passive", metrics.leader.clone());
         registry.register("cluster_requests", "Requests to the API server", metrics.cluster_requests.clone());
         metrics
     }
@@ -245,6 +248,11 @@ impl SyncMetrics {
     /// How many passes are due and wait for a worker.
     pub fn set_queue_depth(&self, waiting: usize) {
         self.queue_depth.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+    }
+
+    /// Whether this process decides and writes.
+    pub fn set_leader(&self, is_leader: bool) {
+        self.leader.set(i64::from(is_leader));
     }
 
     /// A request to the API server ended; `verb` and `result` are each one of a fixed set, and kinds are

@@ -15,6 +15,7 @@ use serin::ids::{BranchName, ClusterName, SourceName, TreePath};
 use serin::manifest::{Rules, Schemas};
 use serin::object::{Kind, ObjectKey};
 use serin::reconcile::daemon::Daemon;
+use serin::reconcile::leader::Leadership;
 use serin::reconcile::source::{Source, SourceOptions};
 use serin::reconcile::{Core, CoreOptions};
 use serin::telemetry::Metrics;
@@ -80,7 +81,8 @@ impl Stage {
             vec![source],
             metrics.clone(),
         );
-        let daemon = Daemon::new(core, Arc::clone(&cluster) as Arc<dyn Cluster>, clock, metrics.clone());
+        let daemon =
+            Daemon::new(core, Arc::clone(&cluster) as Arc<dyn Cluster>, clock, metrics.clone(), Leadership::Alone);
         Self { cluster, repository, branch, metrics, daemon }
     }
 

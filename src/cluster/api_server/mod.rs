@@ -93,6 +93,11 @@ impl ApiServer {
         Self { http, discovery, shelves: Arc::new(shelves), changes, events, _watches: watches }
     }
 
+    /// The namespace of whoever connects: the pod's, or the one of the kubeconfig's context; else `default`.
+    pub fn default_namespace(&self) -> &str {
+        self.http.client().default_namespace()
+    }
+
     /// Waits until each watched kind is listed or known not to be served. Never ends while the server does not
     /// answer or refuses a list: [`Self::watches`] tells which and why.
     pub async fn ready(&self) {

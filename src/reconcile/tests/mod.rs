@@ -19,6 +19,7 @@ use crate::git::{Author, RepositoryError, Revision};
 use crate::ids::{AgentKey, BranchName, ClusterName, SourceName, TreePath};
 use crate::manifest::{Rules, Schemas};
 use crate::object::{Kind, Object, ObjectKey};
+use crate::reconcile::leader::Leading;
 use crate::reconcile::queue::WorkQueue;
 use crate::reconcile::source::{Source, SourceOptions};
 use crate::reconcile::{Core, CoreOptions, Key};
@@ -100,7 +101,7 @@ impl Bench {
 
     /// Runs one key, as the daemon does.
     fn run_key(&mut self, key: &Key) {
-        match self.core.run(key).now_or_never().unwrap() {
+        match self.core.run(&Leading::alone(), key).now_or_never().unwrap() {
             Ok(next) => {
                 next.now.into_iter().for_each(|key| self.queue.wake(key));
                 next.later.into_iter().for_each(|(key, at)| self.queue.wake_at(key, at));

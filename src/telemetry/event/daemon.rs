@@ -89,8 +89,8 @@ impl PassFailed<'_> {
     pub fn emit(self, metrics: &Metrics) {
         let Self { kind, key, error_kind, error, retry_in, took } = self;
         metrics.sync.pass_ended(kind, error_kind, took);
-        if error_kind == "conflict" {
-            // Somebody wrote between our read and our write: the normal course of things.
+        if ["conflict", "not_leading"].contains(&error_kind) {
+            // Somebody wrote between our read and our write, or leads now: the normal course of things.
             debug!(kind = kind.as_str(), key, error, ?retry_in, "the pass ended early");
         } else {
             warn!(kind = kind.as_str(), key, error, ?retry_in, "the pass ended early");

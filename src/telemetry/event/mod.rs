@@ -7,6 +7,7 @@
 
 mod daemon;
 mod hook;
+mod leader;
 mod publish;
 mod rollout;
 mod source;
@@ -15,6 +16,7 @@ pub use daemon::{
     DaemonStarted, DaemonStopping, PassFailed, PassFinished, PassPanicked, ServerFailed, SettingsDoubtful,
 };
 pub use hook::{HookReceived, HookSecretMissing};
+pub use leader::{LeaseGivenBack, LeaseLost, LeaseNotGivenBack, LeaseOfAnother, LeaseTaken, LeaseUnusable};
 pub use publish::{
     DecisionBlocked, DecisionVoided, PromotionPublished, PublishFailed, PublishRaced, PublishRefused,
     RollbackPublished, StatusNotPublished, StatusPublished,

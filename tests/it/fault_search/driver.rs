@@ -17,6 +17,7 @@ use serin::git::{Author, Revision};
 use serin::ids::{BranchName, ClusterName, SourceName, TreePath};
 use serin::manifest::{Rules, Schemas};
 use serin::object::{Kind, ObjectKey};
+use serin::reconcile::leader::Leading;
 use serin::reconcile::queue::WorkQueue;
 use serin::reconcile::source::{Source, SourceOptions};
 use serin::reconcile::{Core, CoreOptions, Key};
@@ -422,7 +423,7 @@ impl Driver {
     fn run_key(&mut self) -> bool {
         let Some(key) = self.queue.take(self.clock.now()) else { return false };
         self.totals.passes += 1;
-        let outcome = block_on(self.core.run(&key));
+        let outcome = block_on(self.core.run(&Leading::alone(), &key));
         self.queue.done(&key);
         let log = std::mem::take(&mut self.weather.lock().unwrap().log);
         match outcome {
