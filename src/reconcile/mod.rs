@@ -136,11 +136,9 @@ impl PassError {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Cluster(ClusterError::TooManyRequests { retry_after }) => *retry_after,
-            Self::Cluster(_)
-            | Self::Repository(_)
-            | Self::Refused { .. }
-            | Self::Pushing(_)
-            | Self::NotLeading(_) => None,
+            Self::Cluster(_) | Self::Repository(_) | Self::Refused { .. } | Self::Pushing(_) | Self::NotLeading(_) => {
+                None
+            }
         }
     }
 }

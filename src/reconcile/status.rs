@@ -9,8 +9,8 @@ use jiff::Timestamp;
 
 use crate::git::{NewCommit, Publication, PublishOutcome};
 use crate::ids::{AgentKey, BranchName, CommitSha, SourceName, TreePath};
-use crate::reconcile::memory::commit_of;
 use crate::reconcile::leader::Leading;
+use crate::reconcile::memory::commit_of;
 use crate::reconcile::source::Source;
 use crate::reconcile::{Core, Key, Next, PassError};
 use crate::telemetry::event;
@@ -71,7 +71,12 @@ impl Core {
         outcome.map(|()| Next::default())
     }
 
-    async fn write_status_branch(&self, leading: &Leading, source: &Source, branch: &BranchName) -> Result<(), PassError> {
+    async fn write_status_branch(
+        &self,
+        leading: &Leading,
+        source: &Source,
+        branch: &BranchName,
+    ) -> Result<(), PassError> {
         for _ in 0..RACES {
             let tip = source.repository.fetch_branch(branch).await?;
             self.read_status_branch(source, tip.as_ref()).await?;

@@ -201,7 +201,11 @@ impl SyncMetrics {
         registry.register("passes", "Passes by how they ended", metrics.passes.clone());
         registry.register("pass_duration_seconds", "How long passes took", metrics.pass_duration.clone());
         registry.register("queue_depth", "Passes that are due and wait for a worker", metrics.queue_depth.clone());
-        registry.register("leader", "1 where this process decides and writes, 0 where it is passive", metrics.leader.clone());
+        registry.register(
+            "leader",
+            "1 where this process decides and writes, 0 where it is passive",
+            metrics.leader.clone(),
+        );
         registry.register("cluster_requests", "Requests to the API server", metrics.cluster_requests.clone());
         metrics
     }

@@ -61,11 +61,18 @@ async fn a_whole_rollout_needs_no_more_than_the_role_in_deploy() {
     plane.install_serin_crds().await;
     plane.kubelet();
     let namespace = plane.namespace().await;
-    let mut binding = find("ClusterRoleBinding");
-    binding["subjects"] =
-        json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": User::Serin.name()}]);
+    let user = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": User::Serin.name()}]);
+    let as_user = |mut binding: Value| {
+        binding["subjects"] = user.clone();
+        binding
+    };
+    let binding = as_user(find("ClusterRoleBinding"));
     plane.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", &find("ClusterRole")).await;
     plane.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await;
+    plane.create("/api/v1/namespaces", &find("Namespace")).await;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/serin";
+    plane.create(&format!("{rbac}/roles"), &find("Role")).await;
+    plane.create(&format!("{rbac}/rolebindings"), &as_user(find("RoleBinding"))).await;
 
     let folder = scratch("deploy");
     let repository = folder.join("config.git").to_str().expect("UTF-8").to_owned();
@@ -87,7 +94,8 @@ async fn a_whole_rollout_needs_no_more_than_the_role_in_deploy() {
     let arguments = [
         &["run", "--repo", &repository, "--cluster-name", &namespace, "--kubeconfig", &kubeconfig][..],
         &["--mirror-dir", &mirror, "--listen", "none", "--poll-interval", "1s", "--allow-namespace", &namespace],
-        &["--log-format", "text"],
+        // In the cluster this is the pod's own.
+        &["--lease-namespace", "serin", "--log-format", "text"],
     ]
     .concat();
     let arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();

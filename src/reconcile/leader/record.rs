@@ -73,7 +73,9 @@ mod tests {
 
     #[test]
     fn a_lease_with_nothing_or_nonsense_in_it_is_free() {
-        for spec in [json!(null), json!({}), json!({"leaseDurationSeconds": -1, "renewTime": "soon", "leaseTransitions": -7})] {
+        for spec in
+            [json!(null), json!({}), json!({"leaseDurationSeconds": -1, "renewTime": "soon", "leaseTransitions": -7})]
+        {
             let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "serin"}, "spec": spec});
             assert_eq!(Record::read(&Object::from_value(lease).unwrap()), Record::default());
         }

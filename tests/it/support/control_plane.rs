@@ -267,6 +267,13 @@ impl ControlPlane {
         }
     }
 
+    /// Deletes the object `name` of the collection at `path`, as the admin.
+    pub(crate) async fn delete(&self, path: &str, name: &str) {
+        let client = self.client(User::Admin).await;
+        let delete = kube::core::Request::new(path).delete(name, &kube::api::DeleteParams::default());
+        let _answer: Value = client.request(delete.expect("a request")).await.expect("a deletion");
+    }
+
     /// The end of the audit log as it is now.
     pub(crate) fn audit_mark(&self) -> AuditMark {
         AuditMark(std::fs::metadata(self.audit_log()).map_or(0, |file| file.len()))

@@ -1,6 +1,7 @@
 //! The world that the integration tests run in: a real control plane, a kubelet that does as it is told, real git
 //! servers, and a way to wait that never guesses how long something takes.
 
+pub(crate) mod api_proxy;
 pub(crate) mod certificates;
 pub(crate) mod control_plane;
 pub(crate) mod forward_proxy;
@@ -12,6 +13,7 @@ pub(crate) mod middleman;
 pub(crate) mod manifests;
 pub(crate) mod pod_log;
 pub(crate) mod process;
+pub(crate) mod second;
 pub(crate) mod site;
 pub(crate) mod ssh_server;
 

@@ -19,6 +19,7 @@ use super::kubelet::Behaviour;
 use super::manifests::{Manifest, pack};
 use super::pod_log::PodLog;
 use super::process::{self, Running};
+use super::second::{Second, http, says_that_it_leads};
 use super::{LOOK_EVERY, PATIENCE};
 
 /// The name of the agent of most tests.
@@ -43,6 +44,8 @@ pub(crate) struct Site {
     folder: PathBuf,
     mark: AuditMark,
     daemon: Mutex<Option<Running>>,
+    /// The kubeconfig of the daemon; `None`: straight to the API server.
+    kubeconfig: Mutex<Option<PathBuf>>,
 }
 
 /// A branch that the git server moved.
@@ -89,6 +92,7 @@ impl Site {
             port: process::free_port(),
             folder: process::scratch("site"),
             daemon: Mutex::new(None),
+            kubeconfig: Mutex::new(None),
         }
     }
 
@@ -113,12 +117,7 @@ impl Site {
 
     /// Starts the daemon and waits until it is ready.
     pub(crate) async fn start(&self) {
-        let source = [
-            format!("--repo={}", self.repo()),
-            format!("--watch-namespace={}", self.namespace),
-            format!("--default-namespace={}", self.namespace),
-        ];
-        self.start_on(&source).await;
+        self.start_on(&self.source()).await;
     }
 
     /// Starts the daemon on a settings file with these contents and waits until it is ready. What it says about sources
@@ -134,13 +133,36 @@ impl Site {
         self.server.url(REPOSITORY)
     }
 
+    /// The flags of most daemons about what they follow and where.
+    fn source(&self) -> [String; 3] {
+        [
+            format!("--repo={}", self.repo()),
+            format!("--watch-namespace={}", self.namespace),
+            format!("--default-namespace={}", self.namespace),
+        ]
+    }
+
     async fn start_on(&self, source: &[String]) {
+        let running = self.start_daemon(source, &self.folder.join("mirror"), self.port, self.log_file());
+        *self.process() = Some(running);
+        self.until("the daemon is ready", || async {
+            self.assert_runs();
+            self.http("/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
+        })
+        .await;
+    }
+
+    /// Starts a daemon with its own mirrors and port, and waits for nothing.
+    fn start_daemon(&self, source: &[String], mirrors: &Path, port: u16, log: PathBuf) -> Running {
+        let direct = self.plane.kubeconfig(User::Serin);
+        let kubeconfig = self.kubeconfig.lock().expect("never poisoned").clone().unwrap_or(direct);
         let arguments = [
             "run",
             &format!("--cluster-name={}", self.namespace),
-            &format!("--kubeconfig={}", self.plane.kubeconfig(User::Serin).display()),
-            &format!("--mirror-dir={}", self.folder.join("mirror").display()),
-            &format!("--listen=127.0.0.1:{}", self.port),
+            &format!("--kubeconfig={}", kubeconfig.display()),
+            &format!("--lease-namespace={}", self.namespace),
+            &format!("--mirror-dir={}", mirrors.display()),
+            &format!("--listen=127.0.0.1:{port}"),
             "--poll-interval=5m",
             "--status-interval=1s",
             "--log-format=text",
@@ -148,13 +170,27 @@ impl Site {
         ]
         .map(str::to_owned);
         let arguments = [&arguments[..], source].concat();
-        let running = Running::start(Path::new(env!("CARGO_BIN_EXE_serin")), &arguments, self.log_file());
-        *self.process() = Some(running);
-        self.until("the daemon is ready", || async {
-            self.assert_runs();
-            self.http("/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
-        })
-        .await;
+        Running::start(Path::new(env!("CARGO_BIN_EXE_serin")), &arguments, log)
+    }
+
+    /// Starts another daemon with the same settings beside the one of the site, as happens by mistake.
+    pub(crate) fn start_second(&self) -> Second {
+        let (port, log) = (process::free_port(), self.folder.join("second.log"));
+        let running = self.start_daemon(&self.source(), &self.folder.join("second-mirror"), port, log.clone());
+        Second { running, port, log }
+    }
+
+    /// From now on daemons of this site talk to the API server at `server`, a plain HTTP address.
+    pub(crate) fn go_through(&self, server: &str) {
+        let path = self.folder.join("proxied.kubeconfig");
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "proxied",
+            "clusters": [{"name": "proxied", "cluster": {"server": server}}],
+            "users": [{"name": "nobody", "user": {}}],
+            "contexts": [{"name": "proxied", "context": {"cluster": "proxied", "user": "nobody"}}],
+        });
+        std::fs::write(&path, config.to_string()).expect("a kubeconfig");
+        *self.kubeconfig.lock().expect("never poisoned") = Some(path);
     }
 
     /// Kills the daemon with SIGKILL, in the middle of whatever it does.
@@ -211,13 +247,12 @@ impl Site {
 
     /// Asks the daemon's own server; the whole answer.
     pub(crate) fn http(&self, path: &str) -> Option<String> {
-        use std::io::{Read as _, Write as _};
-        let mut socket = std::net::TcpStream::connect(("127.0.0.1", self.port)).ok()?;
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        socket.write_all(request.as_bytes()).ok()?;
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).ok()?;
-        Some(answer)
+        http(self.port, path)
+    }
+
+    /// Whether the daemon says that it leads.
+    pub(crate) fn leads(&self) -> bool {
+        says_that_it_leads(self.port)
     }
 }
 
@@ -252,6 +287,26 @@ impl Site {
     /// The server answers what it has held back.
     pub(crate) fn release_answers(&self) {
         std::fs::remove_file(self.server.repository(REPOSITORY).join(GATE)).expect("a file");
+    }
+
+    /// Installs a hook on the server, which runs in the folder of the repository.
+    pub(crate) fn install_hook(&self, hook: &str, script: &str) {
+        self.server.install_hook(REPOSITORY, hook, script);
+    }
+
+    /// Removes it.
+    pub(crate) fn remove_hook(&self, hook: &str) {
+        self.server.remove_hook(REPOSITORY, hook);
+    }
+
+    /// Whether a hook has left a file in the folder of the repository.
+    pub(crate) fn has_server_file(&self, name: &str) -> bool {
+        self.server.repository(REPOSITORY).join(name).exists()
+    }
+
+    /// Puts a file there, for a hook.
+    pub(crate) fn write_server_file(&self, name: &str) {
+        std::fs::write(self.server.repository(REPOSITORY).join(name), "").expect("a file");
     }
 
     /// Where `main` is on the server.
@@ -397,6 +452,8 @@ impl Site {
             "agentruntimes" | "promptpacks" | "rolloutanalyses" => "/apis/omnia.altairalabs.ai/v1alpha1",
             "deployments" | "replicasets" => "/apis/apps/v1",
             "events" => "/apis/events.k8s.io/v1",
+            "leases" => "/apis/coordination.k8s.io/v1",
+            "roles" | "rolebindings" => "/apis/rbac.authorization.k8s.io/v1",
             _ => "/api/v1",
         };
         format!("{root}/namespaces/{}/{plural}", self.namespace)
@@ -537,6 +594,7 @@ async fn grant(plane: &ControlPlane, namespace: &str) {
         {"apiGroups": [""], "resources": ["secrets", "namespaces"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": all},
         {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "patch"]},
     ]);
     let role = json!({"metadata": {"name": "serin"}, "rules": rules});
     plane.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role).await;

@@ -1,0 +1,151 @@
+//! The API server goes away, refuses, or asks to slow down in the middle of a rollout.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::e2e_promotion::assert_never_fewer;
+use crate::support::api_proxy::{ApiProxy, Fate};
+use crate::support::manifests::Manifest;
+use crate::support::middleman::Middleman;
+use crate::support::site::Site;
+
+/// A site whose daemon goes through a proxy.
+async fn proxied(manifest: &Manifest) -> (Site, ApiProxy) {
+    let site = Site::empty().await;
+    let proxy = ApiProxy::before(site.plane);
+    site.go_through(&proxy.url());
+    site.start_with(manifest).await;
+    (site, proxy)
+}
+
+#[tokio::test]
+async fn watches_that_are_cut_again_and_again_lose_nothing() {
+    let manifest = Manifest::new(&["25", "500ms", "50", "100"]);
+    let (site, proxy) = proxied(&manifest).await;
+    let pods = site.watch_pods().await;
+    site.push(&manifest.candidate("2.0.0"), "try 2.0.0");
+    let mut cuts = 0;
+    site.until("the promotion", || {
+        proxy.cut();
+        cuts += 1;
+        async { !site.decisions().is_empty() }
+    })
+    .await;
+    site.until_stable("2.0.0", 4).await;
+    assert!(cuts > 10, "{cuts}");
+    assert_never_fewer(&pods.samples(), 4);
+    assert_eq!(site.decisions().len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_asks_to_slow_down_is_asked_again_no_sooner_than_it_says() {
+    let manifest = Manifest::new(&["50", "100"]);
+    let (site, proxy) = proxied(&manifest).await;
+    // Every write to an AgentRuntime, three times each.
+    let refused: Arc<Mutex<Vec<(String, Instant)>>> = Arc::default();
+    let log = Arc::clone(&refused);
+    proxy.set_rule(move |call| {
+        if !call.is_effect() || !call.path.contains("/agentruntimes/") {
+            return Fate::Pass;
+        }
+        let mut log = log.lock().expect("never poisoned");
+        if log.len() >= 6 {
+            return Fate::Pass;
+        }
+        log.push((call.path.clone(), call.at));
+        Fate::SlowDown { after: 2 }
+    });
+    site.push(&manifest.candidate("2.0.0"), "try 2.0.0");
+    site.until_decisions(1).await;
+    site.until_stable("2.0.0", 4).await;
+    let refused = refused.lock().expect("never poisoned").clone();
+    let waits: Vec<Duration> = refused.windows(2).map(|two| two[1].1.duration_since(two[0].1)).collect();
+    // One agent, one pass at a time: whatever wakes it meanwhile must not ask sooner.
+    println!("waits after a 429 with Retry-After 2: {waits:?}");
+    assert!(waits.iter().all(|wait| *wait >= Duration::from_millis(1_900)), "{waits:?}");
+}
+
+#[tokio::test]
+async fn a_webhook_that_hangs_holds_the_rollout_and_nothing_is_lost() {
+    let manifest = Manifest::new(&["50", "100"]);
+    let site = Site::running(&manifest).await;
+    let pods = site.watch_pods().await;
+    let silent = Middleman::silent();
+    let name = format!("hangs-{}", site.namespace);
+    let webhook = json!({
+        "metadata": {"name": name},
+        "webhooks": [{
+            "name": "hangs.serin.dev",
+            "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail", "timeoutSeconds": 1,
+            "clientConfig": {"url": format!("https://{}/", silent.authority())},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": site.namespace}},
+            "rules": [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["deployments"]}],
+        }],
+    });
+    const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    site.plane.create(WEBHOOKS, &webhook).await;
+    site.push(&manifest.candidate("2.0.0"), "try 2.0.0");
+    site.until("the server's words are in the log", || async { site.log().contains("hangs.serin.dev") }).await;
+    assert!(site.get("deployments", "assistant-canary").await.is_none());
+    assert!(site.decisions().is_empty());
+    site.plane.delete(WEBHOOKS, &name).await;
+    site.until_decisions(1).await;
+    site.until_stable("2.0.0", 4).await;
+    assert_never_fewer(&pods.samples(), 4);
+}
+
+#[tokio::test]
+async fn a_policy_that_refuses_pods_is_said_in_the_status_and_the_rollout_goes_on_without_it() {
+    let manifest = Manifest::new(&["50", "100"]);
+    let site = Site::running(&manifest).await;
+    let name = format!("refuses-{}", site.namespace);
+    let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": site.namespace}});
+    let rules = json!([{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]}]);
+    const ROOT: &str = "/apis/admissionregistration.k8s.io/v1";
+    let (policies, bindings) = (format!("{ROOT}/validatingadmissionpolicies"), format!("{ROOT}/validatingadmissionpolicybindings"));
+    let policy = json!({"metadata": {"name": name}, "spec": {
+        "failurePolicy": "Fail", "matchConstraints": {"namespaceSelector": selector, "resourceRules": rules},
+        "validations": [{"expression": "false", "message": "not on a Friday"}],
+    }});
+    let binding = json!({"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}});
+    site.plane.create(&policies, &policy).await;
+    site.plane.create(&bindings, &binding).await;
+    site.push(&manifest.candidate("2.0.0"), "try 2.0.0");
+    // The server takes a moment to enforce a new policy; a Deployment that was quicker is taken away again.
+    site.until("the refusal, or a candidate that was quicker", || async {
+        let agent = site.agent().await.to_string();
+        agent.contains("not on a Friday") || site.get("deployments", "assistant-canary").await.is_some()
+    })
+    .await;
+    let was_refused = site.agent().await.to_string().contains("not on a Friday");
+    site.plane.delete(&bindings, &name).await;
+    site.plane.delete(&policies, &name).await;
+    println!("refused: {was_refused}");
+    site.until_decisions(1).await;
+    site.until_stable("2.0.0", 4).await;
+}
+
+#[tokio::test]
+async fn rights_that_are_taken_away_and_given_back_stop_the_rollout_and_no_more() {
+    let manifest = Manifest::new(&["50", "forever", "100"]);
+    let site = Site::running(&manifest).await;
+    let pods = site.watch_pods().await;
+    let file = manifest.candidate("2.0.0").render(&site.namespace);
+    site.push(&manifest.candidate("2.0.0"), "try 2.0.0");
+    let token = site.until_resumable().await;
+    let binding = site.get("rolebindings", "serin").await.expect("granted");
+    site.delete("rolebindings", "serin").await;
+    site.until("it has noticed: no right to the Lease either", || async { !site.leads() }).await;
+    let resumed = file.replace("  annotations:\n", &format!("  annotations:\n    serin.dev/resume: {token}\n"));
+    site.push_file("agents/assistant.yaml", &resumed, "go on");
+    let given = json!({"metadata": {"name": "serin"}, "roleRef": binding["roleRef"], "subjects": binding["subjects"]});
+    let path = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings", site.namespace);
+    site.plane.create(&path, &given).await;
+    site.until_decisions(1).await;
+    site.until_stable("2.0.0", 4).await;
+    assert_eq!(site.count_rollouts().await, 1);
+    assert_never_fewer(&pods.samples(), 4);
+}
