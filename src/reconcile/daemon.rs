@@ -277,11 +277,18 @@ impl Daemon {
                 }
             }
             Ok(Err(error)) => {
-                let retry_in = retry_after(&mut queue.failures, key, error.retry_after());
+                let asked = error.retry_after();
+                let retry_in = retry_after(&mut queue.failures, key, asked);
                 let (error_kind, error) = (error.kind(), Chain(&error).to_string());
                 event::PassFailed { kind: key.kind(), key: &text, error_kind, error: &error, retry_in, took }
                     .emit(&self.metrics);
-                queue.keys.wake_at(key.clone(), after(now, retry_in));
+                let at = after(now, retry_in);
+                if asked.is_some() {
+                    // Who asks for time is not asked again because something else has changed.
+                    queue.keys.hold(key.clone(), at);
+                } else {
+                    queue.keys.wake_at(key.clone(), at);
+                }
                 self.core.touched_by_failure(key).into_iter().for_each(|key| queue.keys.wake(key));
             }
             Err(panic) => {

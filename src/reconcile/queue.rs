@@ -17,6 +17,7 @@ pub struct WorkQueue<K> {
     again: BTreeSet<K>,
     due: BTreeMap<K, Timestamp>,
     timers: BinaryHeap<Reverse<(Timestamp, K)>>,
+    held: BTreeMap<K, Timestamp>,
 }
 
 impl<K: Ord + Clone + Hash> Default for WorkQueue<K> {
@@ -28,6 +29,7 @@ impl<K: Ord + Clone + Hash> Default for WorkQueue<K> {
             again: BTreeSet::new(),
             due: BTreeMap::new(),
             timers: BinaryHeap::new(),
+            held: BTreeMap::new(),
         }
     }
 }
@@ -61,10 +63,24 @@ impl<K: Ord + Clone + Hash> WorkQueue<K> {
                 self.wake(key);
             }
         }
-        let key = self.ready.pop_front()?;
-        self.is_ready.remove(&key);
-        self.running.insert(key.clone());
-        Some(key)
+        loop {
+            let key = self.ready.pop_front()?;
+            self.is_ready.remove(&key);
+            match self.held.get(&key).copied() {
+                Some(until) if until > now => self.wake_at(key, until),
+                Some(_) | None => {
+                    self.held.remove(&key);
+                    self.running.insert(key.clone());
+                    return Some(key);
+                }
+            }
+        }
+    }
+
+    /// Wants `key` not to be looked at before `until`, whatever wakes it meanwhile, and then to be.
+    pub fn hold(&mut self, key: K, until: Timestamp) {
+        self.held.insert(key.clone(), until);
+        self.wake_at(key, until);
     }
 
     /// Says that a key taken is no longer being looked at.
@@ -112,6 +128,21 @@ mod tests {
         queue.wake("a");
         queue.wake("b");
         assert_eq!((queue.take(at(0)), queue.take(at(0)), queue.take(at(0))), (Some("a"), Some("b"), None));
+    }
+
+    #[test]
+    fn a_key_that_is_held_runs_when_its_time_has_come_and_not_before_whatever_wakes_it() {
+        let mut queue = WorkQueue::default();
+        queue.hold("a", at(10));
+        queue.wake("a");
+        queue.wake_at("a", at(5));
+        queue.wake("b");
+        assert_eq!((queue.take(at(6)), queue.take(at(6))), (Some("b"), None));
+        assert_eq!(queue.next_due(), Some(at(10)));
+        assert_eq!((queue.take(at(10)), queue.take(at(10))), (Some("a"), None));
+        queue.done(&"a");
+        queue.wake("a");
+        assert_eq!(queue.take(at(10)), Some("a"));
     }
 
     #[test]

@@ -191,9 +191,12 @@ impl Source {
         Ok(loaded)
     }
 
-    /// Forgets what was to be written, and what was: another Serin may have written since. What is loaded stays.
+    /// Forgets what was to be written, what was, and where the branch is: another Serin may have written since, and what
+    /// was loaded may be from before. Syncing that would take back what people have pushed meanwhile. The files that were
+    /// read stay.
     pub(crate) fn start_over(&self) {
         let mut state = self.state();
+        state.loaded = None;
         state.synced = None;
         state.outbox.clear();
         state.refused.clear();

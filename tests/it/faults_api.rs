@@ -103,9 +103,11 @@ async fn a_policy_that_refuses_pods_is_said_in_the_status_and_the_rollout_goes_o
     let site = Site::running(&manifest).await;
     let name = format!("refuses-{}", site.namespace);
     let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": site.namespace}});
-    let rules = json!([{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]}]);
+    let rules =
+        json!([{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]}]);
     const ROOT: &str = "/apis/admissionregistration.k8s.io/v1";
-    let (policies, bindings) = (format!("{ROOT}/validatingadmissionpolicies"), format!("{ROOT}/validatingadmissionpolicybindings"));
+    let (policies, bindings) =
+        (format!("{ROOT}/validatingadmissionpolicies"), format!("{ROOT}/validatingadmissionpolicybindings"));
     let policy = json!({"metadata": {"name": name}, "spec": {
         "failurePolicy": "Fail", "matchConstraints": {"namespaceSelector": selector, "resourceRules": rules},
         "validations": [{"expression": "false", "message": "not on a Friday"}],

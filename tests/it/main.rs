@@ -17,6 +17,7 @@ mod repository_contract;
 mod crds;
 mod faults_api;
 mod faults_git;
+mod faults_plane;
 mod faults_kill;
 mod faults_lease;
 mod e2e_by_hand;

@@ -134,7 +134,7 @@ pub(crate) struct ControlPlane {
     kubelet: OnceLock<Kubelet>,
     controllers: Mutex<Option<Running>>,
     api_server: Mutex<Option<Running>>,
-    _etcd: Running,
+    etcd: Mutex<Option<Running>>,
 }
 
 struct Ports {
@@ -173,7 +173,7 @@ impl ControlPlane {
             kubelet: OnceLock::new(),
             controllers: Mutex::new(None),
             api_server: Mutex::new(None),
-            _etcd: etcd,
+            etcd: Mutex::new(Some(etcd)),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(plane.start_api_server());
@@ -205,6 +205,13 @@ impl ControlPlane {
     /// Kills the API server. Clients find the connection refused.
     pub(crate) fn stop_api_server(&self) {
         drop(self.api_server.lock().expect("never poisoned").take());
+    }
+
+    /// Kills etcd and starts it again on its data.
+    pub(crate) fn restart_etcd(&self) {
+        let mut etcd = self.etcd.lock().expect("never poisoned");
+        drop(etcd.take());
+        *etcd = Some(start_etcd(&self.assets, &self.folder, &self.ports));
     }
 
     /// The kubelet, started at the first call.

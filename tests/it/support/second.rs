@@ -35,13 +35,11 @@ pub(crate) fn says_that_it_leads(port: u16) -> bool {
 
 /// Asks a daemon's server; the whole answer.
 pub(crate) fn http(port: u16, path: &str) -> Option<String> {
-        use std::io::{Read as _, Write as _};
-        let mut socket = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        socket.write_all(request.as_bytes()).ok()?;
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).ok()?;
-        Some(answer)
-    }
+    use std::io::{Read as _, Write as _};
+    let mut socket = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    socket.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).ok()?;
+    Some(answer)
 }
-

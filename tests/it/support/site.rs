@@ -64,7 +64,15 @@ impl Site {
 
     /// The same, on a server of this protocol.
     pub(crate) async fn served_by(protocol: Protocol) -> Self {
-        let plane = ControlPlane::shared();
+        Self::on(ControlPlane::shared(), protocol).await
+    }
+
+    /// The same on a control plane of its own, which ends with the process.
+    pub(crate) async fn alone() -> Self {
+        Self::on(Box::leak(Box::new(ControlPlane::start_private())), Protocol::Git).await
+    }
+
+    async fn on(plane: &'static ControlPlane, protocol: Protocol) -> Self {
         plane.install_serin_crds().await;
         let _started = plane.kubelet();
         let namespace = plane.namespace().await;
