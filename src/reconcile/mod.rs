@@ -229,7 +229,8 @@ impl Core {
     pub async fn stand_by(&self, key: &Key) -> Result<Next, PassError> {
         match key {
             Key::Fetch(name) => match self.sources.get(name) {
-                Some(source) => self.fetch(source).await,
+                // What follows is for whoever leads.
+                Some(source) => Ok(Next { now: Vec::new(), ..self.fetch(source).await? }),
                 None => Ok(Next::default()),
             },
             Key::Sync(_) | Key::Object(_) | Key::Agent(_) | Key::Publish(_) | Key::Status(_) => Ok(Next::default()),

@@ -201,6 +201,8 @@ impl Source {
         state.outbox.clear();
         state.refused.clear();
         state.published = None;
+        drop(state);
+        self.first_fetch.send_replace(None);
     }
 
     /// A sync of all that `commit` says came to its end.
@@ -238,6 +240,11 @@ impl Source {
     /// Whether what it can do depends on other sources.
     pub(crate) fn is_contested(&self) -> bool {
         self.state().is_contested
+    }
+
+    /// Whether a whole sync has come to its end since the start.
+    pub(crate) fn has_synced(&self) -> bool {
+        self.state().synced.is_some()
     }
 
     /// Whether what is loaded is still to be synced: whoever has loaded it may have failed before anybody was told.

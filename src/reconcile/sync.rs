@@ -79,6 +79,12 @@ impl Core {
         if source.has_decisions() {
             keys.push(Key::Publish(name.clone()));
         }
+        if !source.has_synced() {
+            // They may have been looked at before anything was loaded: then they wait for what git says, and where the
+            // cluster says the same already, the sync hands none of them on.
+            let agents = loaded.desired.objects.keys().filter(|key| key.kind == Kind::AGENT_RUNTIME);
+            keys.extend(agents.map(|key| Key::Agent(AgentKey::new(&key.namespace, &key.name))));
+        }
         // Agents that wait for something in git look again, whether or not their own manifest changed.
         let waiting = self
             .agents()

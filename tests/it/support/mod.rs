@@ -15,6 +15,7 @@ pub(crate) mod pod_log;
 pub(crate) mod process;
 pub(crate) mod second;
 pub(crate) mod site;
+mod site_hooks;
 pub(crate) mod ssh_server;
 
 use std::time::Duration;

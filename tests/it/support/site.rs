@@ -27,7 +27,7 @@ pub(crate) const AGENT: &str = "assistant";
 /// The file that it stands in.
 pub(crate) const AGENT_FILE: &str = "agents/assistant.yaml";
 /// The repository's name on the server.
-const REPOSITORY: &str = "config";
+pub(super) const REPOSITORY: &str = "config";
 /// What the reference-transaction hook of the server writes each moved branch to.
 const MOVES: &str = "moves.log";
 /// As long as this file is there, the hook does not end.
@@ -295,26 +295,6 @@ impl Site {
     /// The server answers what it has held back.
     pub(crate) fn release_answers(&self) {
         std::fs::remove_file(self.server.repository(REPOSITORY).join(GATE)).expect("a file");
-    }
-
-    /// Installs a hook on the server, which runs in the folder of the repository.
-    pub(crate) fn install_hook(&self, hook: &str, script: &str) {
-        self.server.install_hook(REPOSITORY, hook, script);
-    }
-
-    /// Removes it.
-    pub(crate) fn remove_hook(&self, hook: &str) {
-        self.server.remove_hook(REPOSITORY, hook);
-    }
-
-    /// Whether a hook has left a file in the folder of the repository.
-    pub(crate) fn has_server_file(&self, name: &str) -> bool {
-        self.server.repository(REPOSITORY).join(name).exists()
-    }
-
-    /// Puts a file there, for a hook.
-    pub(crate) fn write_server_file(&self, name: &str) {
-        std::fs::write(self.server.repository(REPOSITORY).join(name), "").expect("a file");
     }
 
     /// Where `main` is on the server.
