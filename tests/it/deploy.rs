@@ -57,7 +57,8 @@ fn what_serin_gives_to_the_pods_of_an_agent_it_has_itself() {
 
 #[tokio::test]
 async fn a_whole_rollout_needs_no_more_than_the_role_in_deploy() {
-    let plane = ControlPlane::shared();
+    // Of its own: this daemon looks everywhere, and with these rights it would roll out the agents of other tests too.
+    let plane = ControlPlane::start_private();
     plane.install_serin_crds().await;
     plane.kubelet();
     let namespace = plane.namespace().await;
