@@ -68,7 +68,7 @@ impl Daemon {
     ) -> Arc<Self> {
         let (leading, elector) = match leadership {
             Leadership::Alone => (Some(Leading::alone()), None),
-            Leadership::Elected(elector) => (None, Some(elector)),
+            Leadership::Elected(elector) => (None, Some(*elector)),
         };
         metrics.sync.set_leader(leading.is_some());
         Arc::new(Self {

@@ -124,6 +124,7 @@ impl Core {
     }
 
     /// Pushes. `false`: somebody else was faster, and everything is to be judged anew.
+    #[expect(clippy::too_many_arguments, reason = "one caller, which has each of them under this name")]
     async fn push(
         &self,
         leading: &Leading,

@@ -129,14 +129,14 @@ impl Assembled {
         let leadership = match (&cluster, &settings.lease) {
             (AnyCluster::ApiServer(server), Some(lease)) => {
                 let namespace = lease.namespace.as_deref().unwrap_or_else(|| server.default_namespace());
-                Leadership::Elected(Elector::new(
+                Leadership::Elected(Box::new(Elector::new(
                     Arc::clone(&shared),
                     ObjectKey::new(Kind::LEASE, namespace, &lease.name),
                     Identity::of(&settings.mirror_dir),
                     Arc::clone(&clock),
                     metrics.clone(),
                     health.check("lease", "the first look at the Lease"),
-                ))
+                )))
             }
             (AnyCluster::ApiServer(_) | AnyCluster::Simulated(_), _) => Leadership::Alone,
         };

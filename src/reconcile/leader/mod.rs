@@ -33,5 +33,5 @@ pub enum Leadership {
     /// There is no other one: the simulated cluster, or somebody else makes sure of it.
     Alone,
     /// By holding a Lease.
-    Elected(Elector),
+    Elected(Box<Elector>),
 }
