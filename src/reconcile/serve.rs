@@ -144,16 +144,7 @@ impl Assembled {
         let target = Arc::clone(&daemon) as Arc<dyn HookTarget>;
         let hooks = Hooks::new(hooked_sources(settings), target, clock, metrics.clone());
         event::DaemonStarted { cluster: &settings.cluster_name, sources: settings.sources.len() }.emit(&metrics);
-        Ok(Self {
-            daemon,
-            simulated,
-            health,
-            metrics,
-            cluster,
-            server,
-            workers: settings.workers,
-            hooks,
-        })
+        Ok(Self { daemon, simulated, health, metrics, cluster, server, workers: settings.workers, hooks })
     }
 
     /// Runs until `stop` says so, and lets the passes under way come to their end.
