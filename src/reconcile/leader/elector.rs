@@ -1,4 +1,4 @@
-//! Reads and writes the Lease, and says when that changes who leads. What to do is for [`decide`](super::decide) to say.
+//! Reads and writes the Lease, and says when that changes who leads. What to do is for `decide` to say.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,7 +4,7 @@
 //! guarded by itself (uid, resource version, compare-and-swap in git), so that the moment in which the Lease changes hands
 //! is safe; the Lease makes it a moment.
 //!
-//! * [`decide`] judges a record that was seen: pure, and with no trust in anybody else's clock.
+//! * `decide` judges a record that was seen: pure, and with no trust in anybody else's clock.
 //! * [`Elector`] reads and writes the Lease and says when that changes who leads.
 //! * [`Leading`] is the proof without which [`Core`](crate::reconcile::Core) writes nothing. It is asked again before each
 //!   effect, so that a pass under way stops at the first effect after the Lease was lost.
