@@ -429,7 +429,7 @@ fn a_replica_that_lags_behind_our_own_push_is_not_taken_for_a_revert() {
 fn a_folder_that_is_not_there_is_named_and_holds_up_no_other_source() {
     let mut bench = Bench::new("[{setWeight: 100}]");
     let copies = SourceName::new("copies");
-    let error = bench.core.run(&Key::Fetch(copies.clone())).now_or_never().unwrap().unwrap_err();
+    let error = bench.core.run(&Leading::alone(), &Key::Fetch(copies.clone())).now_or_never().unwrap().unwrap_err();
     assert_eq!(error.to_string(), "folder copies is not there in git");
     bench.queue.wake(Key::Fetch(copies));
     bench.run_for(20);
@@ -446,7 +446,8 @@ fn a_branch_that_is_not_there_is_named_and_what_was_read_last_stays_in_force() {
     bench.run_for(20);
     let tip = bench.repository.tip(&bench.branch).unwrap();
     bench.repository.person("A Person").delete_branch(&bench.branch);
-    let error = bench.core.run(&Key::Fetch(SourceName::new("main"))).now_or_never().unwrap().unwrap_err();
+    let error =
+        bench.core.run(&Leading::alone(), &Key::Fetch(SourceName::new("main"))).now_or_never().unwrap().unwrap_err();
     assert_eq!(error.to_string(), "branch main is not there in git");
     bench.fetch();
     bench.run_for(120);
