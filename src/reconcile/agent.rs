@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use serde_json::Value;
 
 use crate::api::names;
 use crate::apply::tracked_by;
-use crate::cluster::{ClusterError, Part};
+use crate::cluster::ClusterError;
 use crate::ids::AgentKey;
 use crate::object::{Kind, Object, ObjectKey};
 use crate::reconcile::leader::Leading;
 use crate::reconcile::source::{Loaded, Retraction, Source};
 use crate::reconcile::sync::REFUSED_RETRY;
 use crate::reconcile::{Core, Key, Next, PassError};
-use crate::rollout::{Effect, GitView, Origin, Publish, Verdict, World, evaluate};
+use crate::rollout::{Effect, GitView, Origin, Publish, Record, Verdict, World, evaluate};
 use crate::telemetry::event;
 
 /// How long until a name that somebody else has is looked at again: no watch tells when it is free.
@@ -115,7 +114,7 @@ impl Core {
         let synced = is_synced.then(|| loaded.commit.clone());
         let mut contains = std::collections::BTreeSet::new();
         if let Some(tip) = &synced {
-            let record = crate::rollout::Record::parse(live.annotation(names::RECORD_ANNOTATION));
+            let record = Record::read(live);
             for commit in record.rejected.iter().filter_map(|entry| entry.cleared_by.as_ref()) {
                 if source.repository.contains(tip, commit).await? {
                     contains.insert(commit.clone());
@@ -144,12 +143,12 @@ impl Core {
             Origin::ByHand => None,
         };
         let mut next = Next::default();
-        let only_counts = verdict.effects.iter().any(|effect| is_only_counts(effect, &world.agent));
-        let counts_due = self.counts_due(agent, only_counts);
+        let may_wait = verdict.effects.iter().any(|effect| matches!(effect, Effect::Defer(_)));
+        let deferred_until = self.deferred_until(agent, may_wait);
         for effect in &verdict.effects {
             match effect {
                 Effect::Fact(fact) => self.tell(agent, fact, commit, &verdict.report),
-                effect if counts_due.is_some() && is_only_counts(effect, &world.agent) => {}
+                Effect::Defer(_) if deferred_until.is_some() => {}
                 effect => match self.perform_effect(leading, agent, effect).await {
                     Err(PassError::Cluster(error)) if is_refusal(&error) && workload_key(effect).is_some() => {
                         // The rest is done all the same: a template that is refused must not keep pods from following
@@ -165,7 +164,7 @@ impl Core {
         }
         leading.check()?;
         next.later.extend(self.refusal_retry(agent));
-        next.later.extend(counts_due.map(|at| (Key::Agent(agent.clone()), at)));
+        next.later.extend(deferred_until.map(|at| (Key::Agent(agent.clone()), at)));
         next.later.extend(verdict.wake_at.map(|at| (Key::Agent(agent.clone()), at)));
         if let (Some(decision), Some(source)) = (&verdict.decision, source)
             && source.options.branch.is_some()
@@ -182,7 +181,7 @@ impl Core {
     /// Does one thing. Nothing is decided here.
     async fn perform_effect(&self, leading: &Leading, agent: &AgentKey, effect: &Effect) -> Result<(), PassError> {
         match effect {
-            Effect::Apply(apply) => {
+            Effect::Apply(apply) | Effect::Defer(apply) => {
                 self.cluster.as_leader(leading)?.apply(apply).await?;
             }
             Effect::Delete(key, uid) => self.cluster.as_leader(leading)?.delete(key, uid).await?,
@@ -209,20 +208,8 @@ fn is_refusal(error: &ClusterError) -> bool {
 
 /// What an effect applies, if it is one of the objects that the agent runs as.
 fn workload_key(effect: &Effect) -> Option<ObjectKey> {
-    let Effect::Apply(apply) = effect else { return None };
+    let (Effect::Apply(apply) | Effect::Defer(apply)) = effect else { return None };
     Some(apply.object.key()).filter(|key| key.kind != Kind::AGENT_RUNTIME)
-}
-
-/// Whether an effect writes a status that differs in the numbers of pods and nothing else. Pods that come one by one would
-/// cost a write each; nothing waits for these numbers but people.
-fn is_only_counts(effect: &Effect, agent: &Object) -> bool {
-    let Effect::Apply(apply) = effect else { return false };
-    let (Some(Value::Object(wanted)), Some(Value::Object(live))) = (apply.object.at("/status"), agent.at("/status"))
-    else {
-        return false;
-    };
-    let is_same = |(name, value)| name == "replicas" || live.get(name) == Some(value);
-    apply.part == Part::Status && wanted.len() == live.len() && wanted.iter().all(is_same)
 }
 
 /// Whether somebody else's object is there under a name that the agent uses.

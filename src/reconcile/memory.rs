@@ -4,26 +4,23 @@
 
 use std::collections::BTreeMap;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::api::duration::render_duration;
-use crate::api::names;
 use crate::cluster::ClusterError;
 use crate::ids::{AgentKey, CommitSha, RolloutId, SourceName};
 use crate::object::{Object, ObjectKey};
 use crate::reconcile::source::Source;
 use crate::reconcile::sync::REFUSED_RETRY;
 use crate::reconcile::{Core, Key};
+use crate::rollout::verdict::PATIENCE;
 use crate::rollout::{Decision, Fact, Phase, Record, Refused, Report, RollbackReason, Verdict};
 use crate::telemetry::{StepType, event};
 use crate::writeback::status_branch::{
     AgentStatus, ConditionStatus, HistoryEvent, LastOutcome, RejectedCandidate, RolloutHistory, StepHistory,
     StepPosition,
 };
-
-/// How long numbers of pods alone may wait to be written to the status: people look once a second at the most.
-const COUNTS_DELAY: SignedDuration = SignedDuration::from_secs(1);
 
 /// The phase of an agent without a rollout.
 const IDLE: &str = "idle";
@@ -33,8 +30,8 @@ const IDLE: &str = "idle";
 pub(super) struct AgentMemory {
     /// Whether its next move depends on git.
     pub(super) waits_for_git: bool,
-    /// Since when the status differs in the numbers of pods only.
-    counts_differ_since: Option<Timestamp>,
+    /// Since when there is something to do that may wait.
+    deferred_since: Option<Timestamp>,
     pub(super) source: Option<SourceName>,
     report: Option<Report>,
     pub(super) status: Option<AgentStatus>,
@@ -48,22 +45,22 @@ pub(super) struct AgentMemory {
 }
 
 impl Core {
-    /// When a status that differs in the numbers of pods only is to be written; `None`: now, or it does not differ so.
-    pub(super) fn counts_due(&self, agent: &AgentKey, only_counts: bool) -> Option<Timestamp> {
+    /// Until when what may wait does so; `None`: it has waited long enough, or there is no such thing.
+    pub(super) fn deferred_until(&self, agent: &AgentKey, may_wait: bool) -> Option<Timestamp> {
         let now = self.clock.now();
         let mut agents = self.agents();
         let memory = agents.entry(agent.clone()).or_default();
-        if !only_counts {
-            memory.counts_differ_since = None;
+        if !may_wait {
+            memory.deferred_since = None;
             return None;
         }
         // A clock that was set back must not make it wait for long.
-        let since = (*memory.counts_differ_since.get_or_insert(now)).min(now);
-        let due = since.saturating_add(COUNTS_DELAY).unwrap_or(now);
+        let since = (*memory.deferred_since.get_or_insert(now)).min(now);
+        let due = since.saturating_add(PATIENCE).unwrap_or(now);
         if due > now {
             return Some(due);
         }
-        memory.counts_differ_since = None;
+        memory.deferred_since = None;
         None
     }
 
@@ -257,7 +254,7 @@ fn agent_status(
     memory: &AgentMemory,
 ) -> AgentStatus {
     let report = &verdict.report;
-    let record = Record::parse(live.annotation(names::RECORD_ANNOTATION));
+    let record = Record::read(live);
     let is_active = report.rollout.is_some();
     AgentStatus {
         agent: agent.clone(),

@@ -12,7 +12,7 @@ use crate::rollout::decision::RollbackReason;
 use crate::rollout::health::{Health, Pods, elapsed, judge};
 use crate::rollout::observed::StepProgress;
 use crate::rollout::reasons::{Hold, Waiting, pods};
-use crate::rollout::record::{Delivery, Ended, Flight, Heading, Promoted, Record, Rejected};
+use crate::rollout::record::{Delivery, Ended, Flight, Heading, Record, Rejected};
 use crate::rollout::scene::{Scene, step_text, step_type, weight_at};
 use crate::rollout::verdict::Fact;
 use crate::rollout::world::{Origin, Publish};
@@ -255,12 +255,16 @@ fn to_micros(time: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(time.as_microsecond()).unwrap_or(time)
 }
 
+/// The end of a rollout is the transition of a condition, and those have whole seconds.
+fn to_seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
 /// A rollout on its way through the steps.
 fn step(scene: &Scene<'_>, course: &mut Course, mut flight: Flight) {
     if scene.stable.digest == flight.candidate {
         // The spec has become the candidate: by our commit, or because a person wrote it there.
-        flight.heading = Heading::Promotion;
-        flight.progress = None;
+        flight.begin_promotion();
         course.facts.push(Fact::PromotionStarted { rollout: flight.id.clone() });
         return promote(scene, course, flight);
     }
@@ -271,8 +275,7 @@ fn step(scene: &Scene<'_>, course: &mut Course, mut flight: Flight) {
         }
         Some(_) | None => return turn_back(scene, course, flight, RollbackReason::Withdrawn),
     }
-    let progress = StepProgress::read(&scene.world.agent, flight.started_at)
-        .unwrap_or(StepProgress { step: 0, entered_at: flight.started_at });
+    let progress = StepProgress::read(scene.live_status(), flight.started_at);
     let progress = StepProgress {
         step: progress.step.min(scene.steps().len()),
         // A clock that was set back does not prolong a pause beyond its length from now.
@@ -301,8 +304,10 @@ fn step(scene: &Scene<'_>, course: &mut Course, mut flight: Flight) {
     // What it is tried against follows the spec, so that a revert of its promotion is recognized.
     flight.base = scene.stable.digest.clone();
     if were_done && progress.step < scene.steps().len() {
-        // Steps were added when all were done: the first of them begins now, not when the last one ended.
+        // Steps were added when all were done: the first of them begins now, not when the last one ended. The promotion
+        // without them may be in git.
         (flight.reached, flight.progress) = (None, None);
+        flight.is_decided |= matches!(scene.world.origin, Origin::Git(_));
         return enter(scene, course, flight, StepProgress { entered_at: to_micros(scene.now), ..progress });
     }
     let health = health(scene, &flight, progress, weight);
@@ -315,7 +320,7 @@ fn step(scene: &Scene<'_>, course: &mut Course, mut flight: Flight) {
     let waiting = match health {
         // A promotion that may be in git by now is not taken back before git has answered: the pods have their say
         // about the weight all the same.
-        Health::Exceeded if is_automatic(scene) && !may_be_promoted(scene, &flight) => {
+        Health::Exceeded if is_automatic(scene) && !may_be_promoted(scene, &flight, progress) => {
             return turn_back(scene, course, flight, RollbackReason::PodUnhealthy);
         }
         Health::Exceeded => Some(Waiting::CandidatePodsOverdue { needed, deadline: scene.progress_deadline() }),
@@ -333,7 +338,6 @@ fn step(scene: &Scene<'_>, course: &mut Course, mut flight: Flight) {
     }
     let Some(current) = scene.steps().get(progress.step) else {
         let waiting = (needed == 0).then_some(Waiting::NothingTried);
-        flight.is_decided |= waiting.is_none() && matches!(scene.world.origin, Origin::Git(_));
         return stand(scene, course, flight, AtStep { progress, weight, waiting });
     };
     match completion(scene, &flight, current, progress, weight) {
@@ -367,11 +371,12 @@ fn stand(scene: &Scene<'_>, course: &mut Course, flight: Flight, at: AtStep) {
     };
 }
 
-/// Whether the promotion of this rollout was handed to git and git's answer is not known.
-fn may_be_promoted(scene: &Scene<'_>, flight: &Flight) -> bool {
+/// Whether the promotion of this rollout may have been handed to git, and git's answer is not known.
+fn may_be_promoted(scene: &Scene<'_>, flight: &Flight, progress: StepProgress) -> bool {
     let Origin::Git(git) = &scene.world.origin else { return false };
     let is_being_pushed = matches!(&git.publish, Publish::Pushing { rollout } if *rollout == flight.id);
-    flight.is_decided && (is_being_pushed || git.synced.is_none())
+    let is_decided = flight.is_decided || progress.step >= scene.steps().len();
+    is_decided && (is_being_pushed || git.synced.is_none())
 }
 
 fn is_automatic(scene: &Scene<'_>) -> bool {
@@ -476,7 +481,7 @@ fn detail(scene: &Scene<'_>, flight: &Flight, reason: RollbackReason) -> String 
     if reason != RollbackReason::PodUnhealthy {
         return String::new();
     }
-    let step = StepProgress::read(&scene.world.agent, flight.started_at).map_or(0, |progress| progress.step);
+    let step = StepProgress::read(scene.live_status(), flight.started_at).step;
     let needed = scene.split(flight, weight_at(scene.steps(), step)).candidate;
     let place = match scene.steps().get(step) {
         Some(current) => format!("Step {} of {}: {}", step + 1, scene.steps().len(), step_text(current)),
@@ -496,8 +501,7 @@ fn roll_back(scene: &Scene<'_>, course: &mut Course, flight: Flight, reason: Rol
         course.standing = Standing::RollingBack(reason);
         return;
     }
-    course.record.last =
-        Some(Ended { rollout: flight.id, title: flight.title, rolled_back: Some(reason), at: scene.now });
+    course.record.end(flight, to_seconds(scene.now));
     idle(scene, course);
 }
 
@@ -514,7 +518,6 @@ fn promote(scene: &Scene<'_>, course: &mut Course, flight: Flight) {
         return;
     }
     course.facts.push(Fact::Promoted { rollout: flight.id.clone(), title: flight.title.clone() });
-    course.record.promoted = Some(Promoted { from: flight.base, to: flight.candidate, rollout: flight.id.clone() });
-    course.record.last = Some(Ended { rollout: flight.id, title: flight.title, rolled_back: None, at: scene.now });
+    course.record.end(flight, to_seconds(scene.now));
     idle(scene, course);
 }

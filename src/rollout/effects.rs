@@ -12,7 +12,7 @@ use crate::ids::AgentKey;
 use crate::object::{Kind, Object, ObjectKey};
 use crate::rollout::course::{Course, Standing};
 use crate::rollout::pods::{self, Track};
-use crate::rollout::record::Flight;
+use crate::rollout::record::{Flight, Record};
 use crate::rollout::references::{Checked, Missing, References};
 use crate::rollout::scene::Scene;
 use crate::rollout::status::Troubles;
@@ -29,10 +29,22 @@ pub(crate) struct Workload {
     down: Vec<Effect>,
     /// Objects that go when no pod needs them.
     gone: Vec<Effect>,
+    /// Whether pods of the track that is planned may go a little later.
+    may_wait: bool,
     pub(crate) troubles: Troubles,
 }
 
 impl Workload {
+    /// Puts an apply that changes the number of pods from `before` to `after` where it belongs.
+    fn push(&mut self, apply: Effect, before: Option<i64>, after: Option<i64>, only_pods: bool) {
+        match (before, after) {
+            (Some(before), Some(after)) if after < before => {
+                self.down.push(if self.may_wait && only_pods { apply.deferred() } else { apply });
+            }
+            _ => self.up.push(apply),
+        }
+    }
+
     /// What comes before what goes: never fewer pods than there must be.
     pub(crate) fn into_effects(self) -> impl Iterator<Item = Effect> {
         self.up.into_iter().chain(self.down).chain(self.gone)
@@ -43,8 +55,9 @@ impl Workload {
 pub(crate) fn plan(scene: &Scene<'_>, course: &Course) -> Workload {
     let flight = course.record.rollout.as_ref();
     let tracks = pods::plan(scene, flight, &course.standing);
-    let mut workload = Workload::default();
+    let mut workload = Workload { may_wait: tracks.stable_may_wait, ..Workload::default() };
     let kept = stable(scene, tracks.stable, &mut workload);
+    workload.may_wait = false;
     let kept_by_candidate = candidate(scene, flight, &course.standing, tracks.candidate, &mut workload);
     leftovers(scene, &kept, &kept_by_candidate, &mut workload);
     workload
@@ -265,12 +278,11 @@ fn ensure(scene: &Scene<'_>, object: Object, workload: &mut Workload) -> Option<
     }
     let before = live.and_then(|live| live.integer("/spec/replicas"));
     let after = object.integer("/spec/replicas");
+    let only_pods = workload.may_wait && differs_in_pods_only(&object, live.map(AsRef::as_ref));
     let apply = apply(object, live.map(AsRef::as_ref), Part::Main)?;
     let refused = scene.world.refused.get(&key);
     if refused.is_none_or(|refused| refused.is_due) {
-        let shrinks = matches!((before, after), (Some(before), Some(after)) if after < before);
-        let list = if shrinks { &mut workload.down } else { &mut workload.up };
-        list.push(apply);
+        workload.push(apply, before, after, only_pods);
     } else if let Some(replicas) = after.and_then(|after| u32::try_from(after).ok()) {
         // What the server refuses keeps the template that it has; pods still follow the weight.
         rescale(scene, &key.name, replicas, workload);
@@ -291,9 +303,15 @@ fn rescale(scene: &Scene<'_>, name: &str, replicas: u32, workload: &mut Workload
     let mut object = owned(live, FieldManager::Rollout, Part::Main);
     object.set(&["spec", "replicas"], replicas);
     if let Some(apply) = apply(object, Some(live), Part::Main) {
-        let list = if i64::from(replicas) < before { &mut workload.down } else { &mut workload.up };
-        list.push(apply);
+        workload.push(apply, Some(before), Some(i64::from(replicas)), true);
     }
+}
+
+fn differs_in_pods_only(object: &Object, live: Option<&Object>) -> bool {
+    let Some(live) = live else { return false };
+    let mut same = object.clone();
+    same.set(&["spec", "replicas"], live.at("/spec/replicas").cloned().unwrap_or(Value::Null));
+    difference(&same, Some(live), FieldManager::Rollout, Part::Main) == Difference::None
 }
 
 /// The apply that makes `live` say what `desired` says; `None` if it does already.
@@ -305,10 +323,12 @@ pub(crate) fn apply(desired: Object, live: Option<&Object>, part: Part) -> Optio
     Some(Effect::Apply(Box::new(Apply { object: desired, manager: FieldManager::Rollout, expect, part })))
 }
 
-/// The agent with its record annotation and nothing else.
-pub(crate) fn record_object(scene: &Scene<'_>, course: &Course) -> Option<Object> {
-    let has_one = scene.world.agent.annotation(names::RECORD_ANNOTATION).is_some();
-    if course.record.is_empty() && !has_one {
+/// The agent with its record annotation and nothing else; `None` if the annotation as it lives and the status as it will be
+/// say as much together.
+pub(crate) fn record_object(scene: &Scene<'_>, course: &Course, status: &Object) -> Option<Object> {
+    let status = status.at("/status").unwrap_or(&Value::Null);
+    let annotation = scene.world.agent.annotation(names::RECORD_ANNOTATION);
+    if Record::parse(annotation).with_status(status).says_the_same(&course.record) {
         return None;
     }
     let mut object = Object::bare(&ObjectKey::agent(&scene.key));

@@ -72,15 +72,17 @@ pub fn evaluate(world: &World, now: Timestamp) -> Verdict {
 
     // What is durable comes first: a decision is written down before anything moves because of it.
     let mut effects = Vec::new();
+    let is_urgent = status::is_urgent(&scene, &course, &status);
     effects.extend(
-        effects::record_object(&scene, &course)
+        effects::record_object(&scene, &course, &status)
             .and_then(|record| effects::apply(record, Some(&world.agent), Part::Main)),
     );
-    effects.extend(effects::apply(status, Some(&world.agent), Part::Status));
+    let status = effects::apply(status, Some(&world.agent), Part::Status);
+    effects.extend(if is_urgent { status } else { status.map(Effect::deferred) });
     effects.extend(workload.into_effects());
     let (decision, patch) = decide::decide(&scene, &course);
     effects.extend(patch);
-    effects.extend(course.facts.iter().map(|fact| events::event(&scene, fact)));
+    effects.extend(course.facts.iter().filter_map(|fact| events::event(&scene, fact)));
     effects.extend(course.facts.into_iter().map(Effect::Fact));
     Verdict { effects, decision, wake_at: course.wake_at, report }
 }

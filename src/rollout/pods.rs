@@ -26,6 +26,9 @@ pub(crate) enum Track {
 pub(crate) struct Tracks {
     pub(crate) stable: Track,
     pub(crate) candidate: Track,
+    /// Whether stable may give up pods a little later: more of the candidate are on their way, and all of theirs then go at
+    /// once. Not for long, because where there is no room for more pods, one must go for the next to come.
+    pub(crate) stable_may_wait: bool,
 }
 
 /// Plans both tracks.
@@ -54,7 +57,11 @@ fn stepping(scene: &Scene<'_>, flight: &Flight, weight: Weight) -> Tracks {
         Delivery::ReplicaWeighted => (total.max(1) - available.min(split.candidate).min(total.max(1))).min(total),
         Delivery::Unrouted => total,
     };
-    Tracks { stable: Track::Render { replicas: stable }, candidate: Track::Render { replicas } }
+    Tracks {
+        stable: Track::Render { replicas: stable },
+        candidate: Track::Render { replicas },
+        stable_may_wait: available < split.candidate,
+    }
 }
 
 /// The candidate first takes all traffic on pods of its own; then stable, without any pods left of the old version,
@@ -62,7 +69,7 @@ fn stepping(scene: &Scene<'_>, flight: &Flight, weight: Weight) -> Tracks {
 fn promoting(scene: &Scene<'_>, flight: &Flight) -> Tracks {
     let total = scene.total(Some(flight));
     if scene.is_stable_complete() && scene.stable_deployment.as_ref().is_some_and(|stable| stable.wanted == total) {
-        return Tracks { stable: Track::Render { replicas: total }, candidate: Track::Remove };
+        return Tracks { stable: Track::Render { replicas: total }, candidate: Track::Remove, stable_may_wait: false };
     }
     let available = scene.candidate_available();
     let stable = match &scene.stable_deployment {
@@ -84,7 +91,7 @@ fn promoting(scene: &Scene<'_>, flight: &Flight) -> Tracks {
         }
         _ => Track::Render { replicas: total },
     };
-    Tracks { stable, candidate: Track::Render { replicas: total } }
+    Tracks { stable, candidate: Track::Render { replicas: total }, stable_may_wait: available < total }
 }
 
 /// Everything to stable: it gets all its pods at once, and candidate pods go as stable pods become available, those
@@ -93,11 +100,11 @@ fn unwinding(scene: &Scene<'_>, flight: Option<&Flight>) -> Tracks {
     let total = scene.total(flight);
     let stable = Track::Render { replicas: total };
     let Some(Deployment { wanted, available, .. }) = scene.candidate_deployment else {
-        return Tracks { stable, candidate: Track::Remove };
+        return Tracks { stable, candidate: Track::Remove, stable_may_wait: false };
     };
     let left = shrunk(scene, total, wanted, available);
     let candidate = if left == 0 { Track::Remove } else { Track::Rescale { replicas: left } };
-    Tracks { stable, candidate }
+    Tracks { stable, candidate, stable_may_wait: false }
 }
 
 /// How many of its pods a shrinking candidate keeps: those that stable does not replace yet, and never one that is not

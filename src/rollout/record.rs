@@ -1,14 +1,18 @@
 //! What survives a restart and has no field in the seeds' `status.rollout`: one annotation on the
 //! AgentRuntime, so that a cluster whose CRD comes from the reference operator prunes nothing.
 //!
-//! Which step a rollout is at lives in `status.rollout` and counts only if `startedAt` there is the record's:
-//! a status of an earlier rollout never counts for this one.
+//! Which step a rollout is at, that its promotion has begun and that it is over lives in `status.rollout`, and counts only
+//! if `startedAt` there is the record's: a status of an earlier rollout never counts for this one. So the two together are
+//! the memory ([`Record::read`]), and what the status says in any case costs no second write. A status that is lost leads
+//! back to the first step, or to the end once more, both of which are safe.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::api::names;
 use crate::ids::{CommitSha, Digest, RolloutId};
+use crate::object::Object;
 use crate::rollout::decision::RollbackReason;
 
 /// The version of the format that this release writes. It reads every one up to it.
@@ -73,7 +77,8 @@ pub struct Flight {
     pub autoscaled_total: Option<u32>,
     /// Where it is going.
     pub heading: Heading,
-    /// Whether its promotion was handed to git: it may then be there, even if nobody has seen it yet.
+    /// Whether all steps were done once and others were added since: its promotion may then be in git, even if nobody has
+    /// seen it yet. As long as all steps are done, the status says it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_decided: bool,
     /// The step at which the candidate has had all pods that it waits for, where that did not end the step: pods that
@@ -84,6 +89,14 @@ pub struct Flight {
     /// the step nor is it the case now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
+}
+
+impl Flight {
+    /// The spec is the candidate from now on.
+    pub(crate) fn begin_promotion(&mut self) {
+        self.heading = Heading::Promotion;
+        self.progress = None;
+    }
 }
 
 /// How weight reaches the pods.
@@ -186,15 +199,54 @@ impl Record {
             .unwrap_or_default()
     }
 
+    /// The memory about an agent: its annotation, and what its status says beyond that.
+    pub fn read(agent: &Object) -> Self {
+        let status = agent.at("/status").unwrap_or(&Value::Null);
+        Self::parse(agent.annotation(names::RECORD_ANNOTATION)).with_status(status)
+    }
+
+    /// The record with what a status says of the rollout in flight: that its promotion has begun, or that it is over.
+    pub(crate) fn with_status(mut self, status: &Value) -> Self {
+        let Some(flight) = &mut self.rollout else { return self };
+        let text = |value: &Value| value.as_str().and_then(|text| text.parse::<Timestamp>().ok());
+        let rollout = &status["rollout"];
+        if text(&rollout["startedAt"]) != Some(flight.started_at) {
+            return self;
+        }
+        if rollout["active"] == false {
+            let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let ended = conditions.iter().find(|condition| condition["type"] == "RolloutActive");
+            let at = ended.and_then(|condition| text(&condition["lastTransitionTime"])).unwrap_or(flight.started_at);
+            if let Some(flight) = self.rollout.take() {
+                self.end(flight, at);
+            }
+        } else if rollout["promoting"] == true && flight.heading == Heading::Steps {
+            flight.begin_promotion();
+        }
+        self
+    }
+
+    /// Takes in that a rollout has ended where it was heading.
+    pub(crate) fn end(&mut self, flight: Flight, at: Timestamp) {
+        let rolled_back = match flight.heading {
+            Heading::Rollback { reason, .. } => Some(reason),
+            Heading::Steps | Heading::Promotion => {
+                self.promoted = Some(Promoted { from: flight.base, to: flight.candidate, rollout: flight.id.clone() });
+                None
+            }
+        };
+        self.last = Some(Ended { rollout: flight.id, title: flight.title, rolled_back, at });
+    }
+
     /// The text of the annotation.
     pub fn render(&self) -> String {
         let record = Self { version: VERSION, ..self.clone() };
         serde_json::to_string(&record).expect("a record has only string keys")
     }
 
-    /// Whether there is nothing worth writing.
-    pub fn is_empty(&self) -> bool {
-        *self == Self { version: self.version, ..Self::default() }
+    /// Whether both say the same, in whichever version of the format.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        *self == Self { version: self.version, ..other.clone() }
     }
 
     /// The entry about a rejected candidate.

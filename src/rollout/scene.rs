@@ -60,7 +60,7 @@ impl<'a> Scene<'a> {
             candidate_references: candidate.as_ref().map(|candidate| References::resolve(world, candidate)),
             stable_deployment: own(agent.name()),
             candidate_deployment: own(&names::candidate_deployment(agent.name())),
-            record: Record::parse(agent.annotation(names::RECORD_ANNOTATION)),
+            record: Record::read(agent),
             uid,
             world,
             spec,
@@ -83,6 +83,11 @@ impl<'a> Scene<'a> {
     /// Whether something is under a name of the agent that is not the agent's.
     pub(crate) fn is_foreign(&self, key: &ObjectKey) -> bool {
         self.world.live_at(key).is_some_and(|live| !live.is_controlled_by(&self.uid))
+    }
+
+    /// `status` as it lives.
+    pub(crate) fn live_status(&self) -> &Value {
+        self.world.agent.at("/status").unwrap_or(&Value::Null)
     }
 
     pub(crate) fn rollout(&self) -> Option<&Rollout> {

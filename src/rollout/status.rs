@@ -3,15 +3,15 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::api::FieldError;
+use crate::api::{FieldError, names};
 use crate::ids::RolloutId;
 use crate::object::{Kind, Object, ObjectKey};
 use crate::rollout::course::{Course, Standing};
 use crate::rollout::decision::RollbackReason;
 use crate::rollout::endpoints;
-use crate::rollout::observed::Deployment;
+use crate::rollout::observed::{Deployment, StepProgress};
 use crate::rollout::reasons::Waiting;
-use crate::rollout::record::Delivery;
+use crate::rollout::record::{Delivery, Record};
 use crate::rollout::references::{Checked, Missing};
 use crate::rollout::scene::{Scene, step_text};
 use crate::rollout::verdict::{Phase, Report};
@@ -175,6 +175,30 @@ pub(crate) fn render(scene: &Scene<'_>, course: &Course, report: &Report, troubl
     finish(agent, status, conditions, scene.now)
 }
 
+/// Whether the status must be written at once: if the engine's memory depends on it, or what a person or a program would act
+/// upon. The rest is numbers and sentences, which may wait for the next that change.
+pub(crate) fn is_urgent(scene: &Scene<'_>, course: &Course, wanted: &Object) -> bool {
+    let (live, wanted) = (scene.live_status(), wanted.at("/status").unwrap_or(&Value::Null));
+    let annotation = scene.world.agent.annotation(names::RECORD_ANNOTATION);
+    let memory = |status: &Value| {
+        let is_told = Record::parse(annotation).with_status(wanted).says_the_same(&course.record);
+        let record = if is_told { Record::parse(annotation) } else { course.record.clone() };
+        let record = record.with_status(status);
+        let progress = record.rollout.as_ref().map(|flight| StepProgress::read(status, flight.started_at));
+        (record, progress)
+    };
+    let is_same = |field: &str| live.get(field) == wanted.get(field);
+    // That a rollout is active is said by the rest of the status, too, and at its start by an event.
+    let verdicts = |status: &Value| -> Vec<(Value, Value)> {
+        let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let others = conditions.iter().filter(|condition| condition["type"] != "RolloutActive");
+        others.map(|condition| (condition["type"].clone(), condition["status"].clone())).collect()
+    };
+    !["phase", "activeVersion", "serviceEndpoint"].into_iter().all(is_same)
+        || verdicts(live) != verdicts(wanted)
+        || memory(live) != memory(wanted)
+}
+
 /// Reasons that make the phase Failed (reference 2.3).
 const FAILED: [&str; 8] = [
     "PromptPackNotFound",
@@ -200,6 +224,12 @@ fn rollout(scene: &Scene<'_>, course: &Course, report: &Report) -> Option<Value>
         put("currentWeight", 0.into());
         put("message", report.message.clone().into());
         put("stableVersion", report.stable_version.clone().into());
+        // Which rollout is over: its record may still say that it is in flight.
+        let written = Record::parse(scene.world.agent.annotation(names::RECORD_ANNOTATION)).rollout;
+        let started_at = written.map(|flight| Value::from(flight.started_at.to_string()));
+        if let Some(started_at) = started_at.or_else(|| scene.live_status()["rollout"].get("startedAt").cloned()) {
+            put("startedAt", started_at);
+        }
         return Some(Value::Object(rollout));
     };
     put("active", true.into());

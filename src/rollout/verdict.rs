@@ -23,11 +23,18 @@ pub struct Verdict {
     pub report: Report,
 }
 
+/// How long an effect that may wait does so at most: people who look at numbers do not miss them for as long, pods come
+/// within it most of the time, and a rollout that waits for it at each step is not noticeably longer.
+pub const PATIENCE: SignedDuration = SignedDuration::from_secs(3);
+
 /// Something to do. Every effect is a level, safe to repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Apply an object, or the status of the agent.
     Apply(Box<Apply>),
+    /// The same, and it may wait for up to [`PATIENCE`]: what comes meanwhile most likely changes it once more, and nothing
+    /// but people depends on it. Each write that is spared so is one that would be overwritten at once.
+    Defer(Box<Apply>),
     /// Delete exactly this object.
     Delete(ObjectKey, Uid),
     /// Decide on an agent that somebody applied by hand.
@@ -36,6 +43,16 @@ pub enum Effect {
     Event(Box<EventRecord>),
     /// Count it. Comes after everything that it counts.
     Fact(Fact),
+}
+
+impl Effect {
+    /// The same, where it may wait.
+    pub(crate) fn deferred(self) -> Self {
+        match self {
+            Self::Apply(apply) => Self::Defer(apply),
+            other => other,
+        }
+    }
 }
 
 /// Something that happened, for log, metrics and history.

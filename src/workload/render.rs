@@ -20,7 +20,7 @@ pub fn render(inputs: &Inputs<'_>) -> Result<Vec<Object>, RenderError> {
     let mut objects = Vec::new();
     match inputs.track {
         Track::Stable => objects.extend(render_access(inputs.agent, inputs.settings)?),
-        Track::Candidate => objects.push(render_candidate_config(inputs.agent)?),
+        Track::Candidate => objects.extend(render_candidate_config(inputs.agent)?),
     }
     objects.extend(render_tools_config(inputs)?);
     if inputs.track == Track::Stable {

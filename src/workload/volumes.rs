@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::json::{list, object, text};
 use super::tools::Credentials;
-use super::{Inputs, Track};
+use super::{Effective, Inputs, Track};
 use crate::api::names;
 use crate::api::prompt_pack::PromptPack;
 
@@ -80,7 +80,8 @@ impl Volumes {
             let source = json!({"projected": {"sources": [{"serviceAccountToken": token}]}});
             all.read_only(To::Both, "session-api-token", source, SESSION_TOKEN_MOUNT);
         }
-        if inputs.track == Track::Candidate {
+        let has_providers = !Effective::of(inputs.agent, inputs.track).providers.is_empty();
+        if inputs.track == Track::Candidate && has_providers {
             let source = json!({"configMap": {"name": names::candidate_config(agent)}});
             all.read_only(To::Both, "canary-override", source, OVERRIDE_MOUNT);
         }

@@ -6,6 +6,7 @@ mod promotion;
 mod rollback;
 mod start;
 mod steps;
+mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -119,8 +120,10 @@ impl Bench {
 
     fn perform(&mut self, effect: &Effect) {
         match effect {
-            Effect::Apply(apply) if apply.object.key().kind == Kind::AGENT_RUNTIME => self.apply_to_agent(apply),
-            Effect::Apply(apply) => self.apply(apply),
+            Effect::Apply(apply) | Effect::Defer(apply) if apply.object.key().kind == Kind::AGENT_RUNTIME => {
+                self.apply_to_agent(apply);
+            }
+            Effect::Apply(apply) | Effect::Defer(apply) => self.apply(apply),
             Effect::Delete(key, uid) => {
                 self.world.live.retain(|object| object.key() != *key || object.uid().as_ref() != Some(uid));
             }
@@ -219,7 +222,7 @@ impl Bench {
     }
 
     pub(super) fn record(&self) -> Record {
-        Record::parse(self.world.agent.annotation(names::RECORD_ANNOTATION))
+        Record::read(&self.world.agent)
     }
 
     pub(super) fn status(&self, pointer: &str) -> Value {

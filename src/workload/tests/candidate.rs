@@ -85,7 +85,14 @@ fn the_override_holds_the_candidates_providers_and_no_others() {
         content(Fixture::new()),
         json!({"providerRefs": [{"name": "default", "providerRef": {"name": "claude"}}]})
     );
-    assert_eq!(content(Fixture::new().with(&["spec", "providers"], Value::Null)), json!({}));
+}
+
+#[test]
+fn a_candidate_without_providers_has_no_override() {
+    let fixture = Fixture::new().with(&["spec", "providers"], Value::Null);
+    let objects = fixture.render(Track::Candidate).unwrap();
+    assert!(objects.iter().all(|object| object.name() != names::candidate_config("support")));
+    assert!(!mounts(&fixture.deployment(Track::Candidate), "facade").contains(&"canary-override".to_owned()));
 }
 
 #[test]

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use jiff::{SignedDuration, Timestamp};
-use serin::api::names;
 use serin::api::{AgentRuntime, Pause, Step};
 use serin::clock::{Clock, SimulatedClock};
 use serin::cluster::Cluster;
@@ -290,7 +289,7 @@ impl Driver {
                 return Some(format!("git says {field} {:?}, the cluster has {:?}", of(&wanted), of(&live)));
             }
         }
-        let record = Record::parse(live.annotation(names::RECORD_ANNOTATION));
+        let record = Record::read(&live);
         let spec = AgentRuntime::read(&wanted).unwrap();
         let rollout = spec.rollout.as_ref().unwrap();
         let candidate = rollout.candidate.as_ref().and_then(|candidate| candidate.prompt_pack_ref.clone());

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::Value;
-use serin::api::names;
 use serin::cluster::simulated::SimulatedCluster;
 use serin::git::simulated::SimulatedRepository;
 use serin::ids::{AgentKey, BranchName, CommitSha, TreePath};
@@ -170,7 +169,7 @@ impl Invariants {
     /// A rejected candidate never starts again by itself.
     fn check_rejected(&mut self, cluster: &SimulatedCluster, people: &People) -> Result<(), String> {
         let Some(live) = cluster.live(&ObjectKey::agent(&agent())) else { return Ok(()) };
-        let record = Record::parse(live.annotation(names::RECORD_ANNOTATION));
+        let record = Record::read(&live);
         if record.sequence > self.sequence {
             self.sequence = record.sequence;
             if let Some(flight) = &record.rollout
