@@ -29,6 +29,20 @@ impl Desired {
         self.unreadable.is_empty()
     }
 
+    /// What may be applied and is another object than before, and what was there before and is no longer. An object that was
+    /// taken over from an unchanged file is known by its address, so this costs a look at each and no comparison.
+    pub fn changes_since<'a>(
+        &'a self,
+        before: &'a Self,
+    ) -> (Vec<(&'a ObjectKey, &'a Arc<Located>)>, Vec<&'a ObjectKey>) {
+        let is_new = |(key, located): &(&ObjectKey, &Arc<Located>)| {
+            before.objects.get(*key).is_none_or(|old| !Arc::ptr_eq(old, located))
+        };
+        let is_gone = |key: &&ObjectKey| !self.objects.contains_key(*key) && !self.held.contains(*key);
+        let gone = before.objects.keys().chain(&before.held).filter(is_gone).collect();
+        (self.objects.iter().filter(is_new).collect(), gone)
+    }
+
     /// Whether nothing is refused. There may be warnings.
     pub fn is_clean(&self) -> bool {
         !self.problems.iter().any(Diagnostic::is_error)

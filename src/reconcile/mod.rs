@@ -279,7 +279,7 @@ impl Core {
         Ok(keys)
     }
 
-    /// The keys to begin with.
+    /// The keys to begin with, and to look at from time to time.
     ///
     /// # Errors
     /// If the agents cannot be listed.
@@ -287,6 +287,10 @@ impl Core {
         let mut keys: Vec<Key> = self.sources.keys().cloned().map(Key::Fetch).collect();
         let agents = self.list(&Kind::AGENT_RUNTIME, None).await?;
         keys.extend(agents.iter().map(|agent| Key::Agent(AgentKey::new(agent.namespace(), agent.name()))));
+        for (name, source) in self.sources.iter().filter(|(_, source)| source.loaded().is_some()) {
+            source.sync_whole_next();
+            keys.push(Key::Sync(name.clone()));
+        }
         Ok(keys)
     }
 

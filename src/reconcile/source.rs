@@ -52,8 +52,10 @@ pub struct Source {
 #[derive(Default)]
 struct State {
     loaded: Option<Arc<Loaded>>,
-    /// The commit that the last whole sync was about.
+    /// The commit that the last sync was about.
     synced: Option<CommitSha>,
+    /// All that is in the cluster since the last sync; `None`: it is to be looked at as a whole.
+    synced_whole: Option<Arc<Loaded>>,
     cache: BTreeMap<TreePath, (BlobId, Arc<LoadedFile>)>,
     outbox: BTreeMap<AgentKey, Posted>,
     refused: BTreeMap<ObjectKey, String>,
@@ -198,6 +200,7 @@ impl Source {
         let mut state = self.state();
         state.loaded = None;
         state.synced = None;
+        state.synced_whole = None;
         state.outbox.clear();
         state.refused.clear();
         state.published = None;
@@ -205,9 +208,22 @@ impl Source {
         self.first_fetch.send_replace(None);
     }
 
-    /// A sync of all that `commit` says came to its end.
-    pub(crate) fn sync_finished(&self, commit: &CommitSha) {
-        self.state().synced = Some(commit.clone());
+    /// A sync came to its end; all that `loaded` says is in the cluster, if it is complete.
+    pub(crate) fn sync_finished(&self, loaded: &Arc<Loaded>, is_complete: bool) {
+        let mut state = self.state();
+        state.synced = Some(loaded.commit.clone());
+        let is_whole = is_complete && loaded.desired.allows_pruning();
+        state.synced_whole = is_whole.then(|| Arc::clone(loaded));
+    }
+
+    /// What was all in the cluster after the last sync.
+    pub(crate) fn synced_whole(&self) -> Option<Arc<Loaded>> {
+        self.state().synced_whole.clone()
+    }
+
+    /// The next sync looks at everything again.
+    pub(crate) fn sync_whole_next(&self) {
+        self.state().synced_whole = None;
     }
 
     /// Whether its repository was asked at least once, whatever the answer.

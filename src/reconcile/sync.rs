@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use jiff::SignedDuration;
 
 use crate::apply::{Claimants, Prune, SyncPlan, additions, plan_sync};
@@ -21,6 +23,10 @@ pub(super) const REFUSED_RETRY: SignedDuration = SignedDuration::from_secs(30);
 
 /// How long until objects are tried again about which the server did not answer, where agents were handed on meanwhile.
 const SILENCE_RETRY: SignedDuration = SignedDuration::from_secs(5);
+
+/// How many applies are under way at once: enough that the server and not the way to it is what is waited for, and well
+/// below what one client may have in flight by its flow control.
+const APPLIES_AT_ONCE: usize = 32;
 
 impl Core {
     /// Asks the remote where its branch is, and loads what is new.
@@ -99,19 +105,44 @@ impl Core {
     /// Applies all that is not an agent, prunes, and hands the agents that differ to their own passes.
     pub(super) async fn sync(&self, leading: &Leading, source: &Source) -> Result<Next, PassError> {
         let Some(loaded) = source.loaded() else { return Ok(Next::default()) };
-        let mut live = Vec::new();
-        for kind in &synced_kinds(&loaded) {
-            live.extend(self.list(kind, None).await?);
-        }
-        let plan = {
-            let views = self.views(source, Some(&loaded.commit));
-            plan_whole(&loaded, &live, &source.options.name, &views.claimants())
+        // Where there are several sources, what one of them says may give to another what that holds unchanged.
+        let before = source.synced_whole().filter(|_| self.sources.len() == 1);
+        let plan = match before {
+            Some(before) => self.plan_changes(source, &before, &loaded).await?,
+            None => self.plan_everything(source, &loaded).await?,
         };
         self.tell_owners(source, &plan);
-        self.tell_left_behind(source, &live);
-        let next = self.perform(leading, source, &loaded, plan).await?;
-        source.sync_finished(&loaded.commit);
+        let Performed { next, is_complete } = self.perform(leading, source, &loaded, plan).await?;
+        source.sync_finished(&loaded, is_complete);
         Ok(next)
+    }
+
+    /// The sync of everything that a commit says.
+    async fn plan_everything(&self, source: &Source, loaded: &Loaded) -> Result<SyncPlan, PassError> {
+        let mut live = Vec::new();
+        for kind in &synced_kinds(loaded) {
+            live.extend(self.list(kind, None).await?);
+        }
+        self.tell_left_behind(source, &live);
+        let views = self.views(source, Some(&loaded.commit));
+        Ok(plan_whole(loaded, &live, &source.options.name, &views.claimants()))
+    }
+
+    /// The sync of what a commit says otherwise than the one before, all of which is in the cluster: the work of a push is
+    /// that of its change. What changes in the cluster meanwhile wakes its own key.
+    async fn plan_changes(&self, source: &Source, before: &Loaded, loaded: &Loaded) -> Result<SyncPlan, PassError> {
+        let (changed, gone) = loaded.desired.changes_since(&before.desired);
+        let mut live = Vec::new();
+        for key in changed.iter().map(|(key, _)| *key).chain(gone) {
+            live.extend(match self.cluster.get(key).await {
+                Err(ClusterError::NotServed { .. }) => None,
+                other => other?,
+            });
+        }
+        let desired = changed.into_iter().map(|(key, located)| (key, &located.object));
+        let views = self.views(source, Some(&loaded.commit));
+        let (held, claimants) = (&loaded.desired.held, views.claimants());
+        Ok(plan_sync(desired, held, &prune(loaded), &live, &source.options.name, &claimants))
     }
 
     /// Looks at one object of git that is not an agent.
@@ -123,7 +154,7 @@ impl Core {
                 continue;
             }
             let plan = self.plan_one(source, &loaded, key).await?;
-            let follow = self.perform(leading, source, &loaded, plan).await?;
+            let Performed { next: follow, .. } = self.perform(leading, source, &loaded, plan).await?;
             next.now.extend(follow.now);
             next.later.extend(follow.later);
         }
@@ -155,7 +186,7 @@ impl Core {
         source: &Source,
         loaded: &Loaded,
         plan: SyncPlan,
-    ) -> Result<Next, PassError> {
+    ) -> Result<Performed, PassError> {
         let name = &source.options.name;
         let mut next = Next::default();
         for refusal in &plan.refused {
@@ -166,23 +197,15 @@ impl Core {
         let is_ours = plan.refused.is_empty() && plan.undecided.is_empty() && plan.kept.is_empty();
         let mut is_complete = is_ours && plan.terminating.is_empty();
         let mut silent: BTreeMap<(Kind, String), PassError> = BTreeMap::new();
-        for apply in &plan.applies {
+        let (agents, others): (Vec<_>, Vec<_>) =
+            plan.applies.iter().partition(|apply| apply.object.key().kind == Kind::AGENT_RUNTIME);
+        for apply in agents {
             let key = apply.object.key();
-            if key.kind == Kind::AGENT_RUNTIME {
-                next.now.push(Key::Agent(AgentKey::new(&key.namespace, &key.name)));
-                continue;
-            }
-            // Admission that does not answer about one kind in one namespace keeps nothing else from being applied.
-            let place = (key.kind.clone(), key.namespace.clone());
-            if silent.contains_key(&place) {
-                continue;
-            }
-            match self.apply_manifest(leading, source, loaded, apply).await {
-                Err(error @ PassError::Cluster(ClusterError::Unavailable { .. })) => {
-                    silent.insert(place, error);
-                }
-                outcome => is_complete &= outcome?,
-            }
+            next.now.push(Key::Agent(AgentKey::new(&key.namespace, &key.name)));
+        }
+        // What others refer to is there before they are; within one kind nothing refers to anything.
+        for of_a_kind in others.chunk_by(|a, b| a.object.key().kind == b.object.key().kind) {
+            is_complete &= self.apply_side_by_side(leading, source, loaded, of_a_kind, &mut silent).await?;
         }
         if let Some((_, error)) = silent.pop_first() {
             if next.now.is_empty() {
@@ -191,7 +214,7 @@ impl Core {
             // The agents are not to wait for it.
             let at = self.clock.now().saturating_add(SILENCE_RETRY).unwrap_or(jiff::Timestamp::MAX);
             next.later.push((Key::Sync(name.clone()), at));
-            return Ok(next);
+            return Ok(Performed { next, is_complete: false });
         }
         for (key, uid) in &plan.deletes {
             let outcome = self.cluster.as_leader(leading)?.delete(key, uid).await;
@@ -214,7 +237,45 @@ impl Core {
             let at = self.clock.now().saturating_add(REFUSED_RETRY).unwrap_or(jiff::Timestamp::MAX);
             next.later.push((Key::Sync(name.clone()), at));
         }
-        Ok(next)
+        Ok(Performed { next, is_complete })
+    }
+
+    /// Applies objects of one kind, several at a time. `false`: the server refuses some.
+    ///
+    /// After a failure nothing new is begun, and what is under way comes to its end. About a kind in a namespace about which
+    /// the server does not answer, which admission can cause, nothing more is asked, and everything else goes on: those are
+    /// noted in `silent`.
+    async fn apply_side_by_side(
+        &self,
+        leading: &Leading,
+        source: &Source,
+        loaded: &Loaded,
+        applies: &[&Apply],
+        silent: &mut BTreeMap<(Kind, String), PassError>,
+    ) -> Result<bool, PassError> {
+        let mut waiting = applies.iter();
+        let mut under_way = FuturesUnordered::new();
+        let (mut is_complete, mut failure) = (true, None);
+        loop {
+            while under_way.len() < APPLIES_AT_ONCE && failure.is_none() {
+                let Some(apply) = waiting.next() else { break };
+                let key = apply.object.key();
+                let place = (key.kind, key.namespace);
+                if !silent.contains_key(&place) {
+                    let outcome = self.apply_manifest(leading, source, loaded, apply);
+                    under_way.push(async move { (place, outcome.await) });
+                }
+            }
+            match under_way.next().await {
+                None => break,
+                Some((_, Ok(is_taken))) => is_complete &= is_taken,
+                Some((place, Err(error @ PassError::Cluster(ClusterError::Unavailable { .. })))) => {
+                    silent.entry(place).or_insert(error);
+                }
+                Some((_, Err(error))) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(is_complete), Err)
     }
 
     /// Applies an object of git. `false`: the server refuses it, which is noted; everything else goes on.
@@ -289,14 +350,23 @@ pub(crate) fn plan_whole(
     source: &SourceName,
     claimants: &Claimants<'_>,
 ) -> SyncPlan {
-    let prune =
-        if loaded.desired.allows_pruning() { Prune::Allowed } else { Prune::Suspended { why: UNREADABLE.to_owned() } };
     let desired = loaded.desired.objects.iter().map(|(key, located)| (key, &located.object));
-    plan_sync(desired, &loaded.desired.held, &prune, live, source, claimants)
+    plan_sync(desired, &loaded.desired.held, &prune(loaded), live, source, claimants)
 }
 
 /// Why nothing is pruned.
 pub(crate) const UNREADABLE: &str = "a file cannot be read, so what is in it is not known";
+
+/// What a sync has come to.
+struct Performed {
+    next: Next,
+    /// Whether all of it is in the cluster now, but for the agents, which see to that themselves.
+    is_complete: bool,
+}
+
+fn prune(loaded: &Loaded) -> Prune {
+    if loaded.desired.allows_pruning() { Prune::Allowed } else { Prune::Suspended { why: UNREADABLE.to_owned() } }
+}
 
 /// Whether the same write may succeed in a moment; the others wait for a person.
 fn is_transient(error: &ClusterError) -> bool {

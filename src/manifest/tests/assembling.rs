@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::manifest::{Diagnostic, Problem};
+use crate::object::ObjectKey;
 
 #[test]
 fn the_same_object_in_two_places_is_applied_from_neither() {
@@ -40,6 +41,30 @@ fn one_name_in_two_namespaces_or_kinds_is_two_objects() {
     let desired = desired(&format!("{AGENT}---\n{other}---\n{map}"));
     assert_eq!(render(&desired), "");
     assert_eq!(desired.objects.len(), 3);
+}
+
+#[test]
+fn what_changed_since_another_commit_is_told_without_a_comparison() {
+    let named = |name: &str| AGENT.replace("support-agent", name);
+    let load = |file: &str, text: &str| load_with(file, text.as_bytes(), &Rules::default());
+    let (kept, edited, gone) =
+        (load("a.yaml", &named("kept")), load("b.yaml", &named("edited")), load("c.yaml", &named("gone")));
+    let before = assemble([&kept, &edited, &gone]);
+    let (edited, broken) =
+        (load("b.yaml", &named("edited")), load("d.yaml", &named("broken").replace("replicas: 4", "replicas: -4")));
+    let after = assemble([&kept, &edited, &load("e.yaml", &named("new")), &broken]);
+    let names = |(changed, gone): (Vec<(&ObjectKey, _)>, Vec<&ObjectKey>)| {
+        let name = |key: &ObjectKey| key.name.clone();
+        (changed.into_iter().map(|(key, _)| name(key)).collect::<Vec<_>>(), gone.into_iter().map(name).collect())
+    };
+    let told: (Vec<String>, Vec<String>) = names(after.changes_since(&before));
+    assert_eq!(told, (vec!["edited".to_owned(), "new".to_owned()], vec!["gone".to_owned()]));
+    // What can no longer be read is left alone; when it is valid again it is new.
+    let told: (Vec<String>, Vec<String>) = names(before.changes_since(&after));
+    assert_eq!(told.0, ["edited", "gone"]);
+    assert_eq!(told.1, ["new", "broken"]);
+    let told: (Vec<String>, Vec<String>) = names(after.changes_since(&after));
+    assert_eq!(told, (Vec::new(), Vec::new()));
 }
 
 #[test]
