@@ -15,7 +15,8 @@ use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use git2::{ErrorCode, ObjectType, Oid};
 
-use super::snapshot::{self, Listing, ReadFailure};
+use super::listing::{Listing, Seen};
+use super::snapshot::{self, ReadFailure};
 use super::{CommitInfo, Publication, PublishOutcome, Repository, RepositoryError, Snapshot, commit};
 use crate::ids::{BlobId, BranchName, CommitSha, TreePath};
 
@@ -177,10 +178,10 @@ impl Repository for Checkout {
     async fn snapshot(&self, commit: &CommitSha, root: &TreePath) -> Result<Snapshot, RepositoryError> {
         let Listing { files, not_followed } = if self.commit.is_none() && self.is_head(commit) {
             // What is not followed in a working tree is for `serin check` to tell.
-            Listing { files: self.list_files(root)?, ..Listing::default() }
+            Listing { files: Arc::new(self.list_files(root)?), ..Listing::default() }
         } else {
             let what = || format!("folder {} at {}", root.as_str(), commit.short());
-            self.read_git(what, |git| snapshot::files(git, commit, root))?
+            self.read_git(what, |git| Seen::default().list(git, commit, root))?
         };
         Ok(Snapshot { commit: commit.clone(), files, not_followed })
     }

@@ -33,7 +33,8 @@ use super::access::Access;
 use super::address::{Address, Place};
 use super::error::{self, Failure};
 use super::folder::{self, Folder};
-use super::snapshot::{self, Listing, ReadFailure};
+use super::listing::{Listing, Seen};
+use super::snapshot::{self, ReadFailure};
 use super::transport::{self, Advertised, Depth, NetworkLimits, Stop};
 use super::{
     CommitInfo, Publication, PublishOutcome, Repository, RepositoryError, Revision, Snapshot, commit, housekeeping,
@@ -85,6 +86,7 @@ impl Mirror {
             turn: Arc::default(),
             incomplete: AtomicBool::new(false),
             branches: Mutex::default(),
+            seen: Seen::default(),
         };
         inner.open_or_make().map_err(|failure| failure.into_error(&inner.address))?;
         // Nobody has been told anything yet that a new mirror would have to know.
@@ -235,9 +237,9 @@ impl Repository for Mirror {
     }
 
     async fn snapshot(&self, commit: &CommitSha, root: &TreePath) -> Result<Snapshot, RepositoryError> {
-        let (at, below) = (commit.clone(), root.clone());
-        let files = move |mirror: &git2::Repository| snapshot::files(mirror, &at, &below);
-        match self.read_deeper(files, |found| !matches!(found, Err(ReadFailure::UnknownCommit))).await? {
+        let (at, below, inner) = (commit.clone(), root.clone(), self.inner.clone());
+        let list = move |mirror: &git2::Repository| inner.seen.list(mirror, &at, &below);
+        match self.read_deeper(list, |found| !matches!(found, Err(ReadFailure::UnknownCommit))).await? {
             Ok(Listing { files, not_followed }) => Ok(Snapshot { commit: commit.clone(), files, not_followed }),
             Err(ReadFailure::UnknownCommit) => Err(error::not_found(&self.inner.address, format!("commit {commit}"))),
             Err(ReadFailure::NoFolder) => {
@@ -301,6 +303,8 @@ struct Inner {
     incomplete: AtomicBool,
     /// Branches beside the followed revision that somebody asked for: a new mirror needs them too.
     branches: Mutex<BTreeSet<BranchName>>,
+    /// What was listed last.
+    seen: Seen,
 }
 
 impl Inner {

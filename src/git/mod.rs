@@ -10,6 +10,7 @@ mod commit;
 mod error;
 mod folder;
 mod housekeeping;
+mod listing;
 mod local;
 mod local_copy;
 pub mod mirror;
@@ -52,7 +53,7 @@ pub struct Snapshot {
     pub commit: CommitSha,
     /// Regular files by path from the root of the repository, in order. Links and submodules are not
     /// in it.
-    pub files: BTreeMap<TreePath, BlobId>,
+    pub files: Arc<BTreeMap<TreePath, BlobId>>,
     /// What else stands there, by path, and is not read.
     pub not_followed: BTreeMap<TreePath, NotFollowed>,
 }

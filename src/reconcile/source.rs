@@ -56,7 +56,7 @@ struct State {
     synced: Option<CommitSha>,
     /// All that is in the cluster since the last sync; `None`: it is to be looked at as a whole.
     synced_whole: Option<Arc<Loaded>>,
-    cache: BTreeMap<TreePath, (BlobId, Arc<LoadedFile>)>,
+    cache: Arc<BTreeMap<TreePath, (BlobId, Arc<LoadedFile>)>>,
     outbox: BTreeMap<AgentKey, Posted>,
     refused: BTreeMap<ObjectKey, String>,
     /// Objects that are gone from git and stay because of another source, with why.
@@ -152,7 +152,7 @@ impl Source {
             return Ok(loaded);
         }
         let snapshot = self.repository.snapshot(commit, &self.options.root).await?;
-        let known = self.state().cache.clone();
+        let known = Arc::clone(&self.state().cache);
         let (mut files, mut unread) = (BTreeMap::new(), Vec::new());
         let mut intake = Intake::default();
         for (path, blob) in snapshot.files.iter().filter(|(path, _)| is_manifest(path)) {
@@ -188,7 +188,7 @@ impl Source {
         files.retain(|_, (_, file)| file.is_whole());
         let loaded = Arc::new(Loaded { commit: commit.clone(), snapshot, desired });
         let mut state = self.state();
-        state.cache = files;
+        state.cache = Arc::new(files);
         state.loaded = Some(Arc::clone(&loaded));
         Ok(loaded)
     }

@@ -135,7 +135,8 @@ impl Core {
         let snapshot = source.repository.snapshot(tip, &TreePath::new("")).await?;
         let histories = self.wanted_histories(name);
         let wanted = |path: &TreePath| is_status_file(path) || path.as_str() == "README.md" || histories.contains(path);
-        let (paths, blobs): (Vec<_>, Vec<_>) = snapshot.files.into_iter().filter(|(path, _)| wanted(path)).unzip();
+        let files = snapshot.files.iter().filter(|(path, _)| wanted(path));
+        let (paths, blobs): (Vec<_>, Vec<_>) = files.map(|(path, blob)| (path.clone(), blob.clone())).unzip();
         let contents = source.repository.read(&blobs, LARGEST_STATUS_FILE).await?;
         let contents: BTreeMap<TreePath, Vec<u8>> =
             paths.into_iter().zip(contents).filter_map(|(path, bytes)| Some((path, bytes?.to_vec()))).collect();

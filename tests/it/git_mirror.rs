@@ -226,7 +226,7 @@ async fn a_lost_mirror_costs_a_fetch_and_nothing_else() {
             lose(&folder);
             let files = view.snapshot(&tip, &TreePath::new("clusters")).await;
             let files = files.unwrap_or_else(|error| panic!("{way:?}, {name}, snapshot: {error}")).files;
-            let blobs: Vec<_> = files.into_values().collect();
+            let blobs: Vec<_> = files.values().cloned().collect();
             lose(&folder);
             let read = view.read(&blobs, 100).await.unwrap_or_else(|error| panic!("{way:?}, {name}, read: {error}"));
             assert_eq!(read[0].as_deref(), Some(b"1".as_slice()));

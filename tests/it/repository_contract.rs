@@ -42,6 +42,7 @@ contract!(
     a_commit_is_followed_for_ever_and_needs_no_network_once_it_is_here,
     what_is_missing_is_named,
     a_snapshot_holds_the_files_below_its_folder_and_no_others,
+    a_snapshot_after_a_change_is_the_one_that_a_newcomer_sees,
     a_file_above_the_limit_is_not_read,
     contains_follows_history_and_knows_nothing_of_what_was_never_fetched,
     another_branch_is_fetched_when_asked_for,
@@ -113,6 +114,30 @@ async fn what_is_missing_is_named(remote: &dyn Remote) {
     assert_eq!(view.snapshot(&gone, &TreePath::new("")).await, missing(&format!("commit {gone}")));
     assert_eq!(view.snapshot(&tip, &TreePath::new("clusters/prod")).await, missing("folder clusters/prod"));
     assert_eq!(view.snapshot(&tip, &TreePath::new("a.yaml")).await, missing("folder a.yaml"));
+}
+
+async fn a_snapshot_after_a_change_is_the_one_that_a_newcomer_sees(remote: &dyn Remote) {
+    let view = remote.view(main());
+    let steps: [&[(&str, Option<&str>)]; 7] = [
+        &[("a/one.yaml", Some("1")), ("a/two.yaml", Some("2")), ("a/deep/three.yaml", Some("3")), ("b", Some("b"))],
+        &[("a/two.yaml", Some("two")), ("a-b/four.yaml", Some("4"))],
+        // A file becomes a folder.
+        &[("b", None), ("b/five.yaml", Some("5"))],
+        &[("a/deep/three.yaml", None)],
+        &[("a/one.yaml", None), ("a/two.yaml", None)],
+        &[("a/one.yaml", Some("1")), ("c/d/e/six.yaml", Some("6"))],
+        &[("c/d/e/six.yaml", None), ("c/d/f/six.yaml", Some("6"))],
+    ];
+    for (i, edits) in steps.iter().enumerate() {
+        remote.commit("main", edits, &format!("step {i}"));
+        let tip = view.fetch().await.unwrap();
+        for root in ["", "a"] {
+            let root = TreePath::new(root);
+            let newcomer = remote.view(main());
+            newcomer.fetch().await.unwrap();
+            assert_eq!(view.snapshot(&tip, &root).await, newcomer.snapshot(&tip, &root).await, "step {i}, {root:?}");
+        }
+    }
 }
 
 async fn a_snapshot_holds_the_files_below_its_folder_and_no_others(remote: &dyn Remote) {

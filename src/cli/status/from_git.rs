@@ -108,7 +108,7 @@ impl GitStatus {
         let snapshot = repository.snapshot(&self.tip, &TreePath::new("")).await?;
         let (mut paths, mut blobs) = (Vec::new(), Vec::new());
         let mut histories = Vec::new();
-        for (path, blob) in snapshot.files {
+        for (path, blob) in snapshot.files.iter().map(|(path, blob)| (path.clone(), blob.clone())) {
             let parts: Vec<&str> = path.as_str().split('/').collect();
             match parts[..] {
                 [_, _, "status.yaml"] => {

@@ -231,7 +231,7 @@ impl SimulatedRepository {
         if files.is_empty() && !folder.is_empty() {
             return Err(self.not_found(format!("folder {folder}")));
         }
-        Ok(Snapshot { commit: commit.clone(), files, not_followed: BTreeMap::new() })
+        Ok(Snapshot { commit: commit.clone(), files: Arc::new(files), not_followed: BTreeMap::new() })
     }
 
     fn read_now(&self, blobs: &[BlobId], limit: u64) -> Result<Vec<Option<Arc<[u8]>>>, RepositoryError> {

@@ -1,0 +1,465 @@
+//! The names and ids of what stands below a folder of a commit.
+//!
+//! Trees alone are read, and only those below the folder: a hundred thousand files cost the walk, not their contents. The next
+//! list follows the change from the one before ([`Seen`]), and costs that.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use git2::{ObjectType, Oid, Repository, Tree};
+
+use super::NotFollowed;
+use super::snapshot::{ReadFailure, folder_of, resolve_link};
+use crate::ids::{BlobId, CommitSha, TreePath};
+
+/// How many names one source may have below its folder. Listing a million takes about a second and some 150 MB; and a
+/// tree may name the same subtree many times, so that a commit of ten kilobytes can hold more names than memory has room
+/// for.
+const MAX_NAMES: usize = 1_000_000;
+
+/// How deep folders may be nested. The walk descends by recursion; no checkout has paths of this many parts.
+const MAX_FOLDERS: usize = 256;
+
+/// How many listed folders are remembered: those of the config branch and of the status branch, before and after a change.
+const REMEMBERED: usize = 4;
+
+/// The longest path that Linux follows.
+const LONGEST_LINK: usize = 4_096;
+
+/// What stands below a folder.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Listing {
+    /// Regular files.
+    pub(super) files: Arc<BTreeMap<TreePath, BlobId>>,
+    /// What is not read.
+    pub(super) not_followed: BTreeMap<TreePath, NotFollowed>,
+}
+
+/// What was listed last, so that the next list costs what has changed since: a tree with the same id is the same below.
+#[derive(Default)]
+pub(super) struct Seen(Mutex<Vec<Listed>>);
+
+#[derive(Clone)]
+struct Listed {
+    folder: String,
+    tree: Oid,
+    found: Found,
+}
+
+/// What stands in the trees, before it is known where the links among it lead.
+#[derive(Clone, Default)]
+struct Found {
+    files: Arc<BTreeMap<TreePath, BlobId>>,
+    others: BTreeMap<TreePath, Other>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Other {
+    /// Its text is this blob.
+    Link(Oid),
+    Submodule,
+    /// The name is not UTF-8.
+    Name,
+}
+
+impl fmt::Debug for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seen").finish_non_exhaustive()
+    }
+}
+
+impl Seen {
+    /// What stands below `root`.
+    pub(super) fn list(&self, repo: &Repository, commit: &CommitSha, root: &TreePath) -> Result<Listing, ReadFailure> {
+        let folder = root.as_str().trim_matches('/');
+        let (tree, whole) = folder_of(repo, commit, folder)?;
+        let found = self.find(repo, folder, &tree)?;
+        let not_followed = found.others.iter().map(|(path, other)| {
+            Ok((
+                path.clone(),
+                match other {
+                    Other::Link(id) => link(repo, &whole, path, *id)?,
+                    Other::Submodule => NotFollowed::Submodule,
+                    Other::Name => NotFollowed::Name,
+                },
+            ))
+        });
+        Ok(Listing { not_followed: not_followed.collect::<Result<_, ReadFailure>>()?, files: found.files })
+    }
+
+    fn find(&self, repo: &Repository, folder: &str, tree: &Tree<'_>) -> Result<Found, ReadFailure> {
+        let remembered = self.remembered();
+        if let Some(same) = remembered.iter().find(|listed| listed.folder == folder && listed.tree == tree.id()) {
+            return Ok(same.found.clone());
+        }
+        let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        let nearest = nearest(repo, &remembered, folder, tree);
+        let mut walk = Walk { repo, prefix, files: BTreeMap::new(), others: BTreeMap::new() };
+        match nearest {
+            Some((before, old)) => {
+                walk.files = before.found.files.as_ref().clone();
+                walk.others = before.found.others.clone();
+                walk.follow(&old, tree, 0)?;
+            }
+            None => walk.enter(tree, 0)?,
+        }
+        let found = Found { files: Arc::new(walk.files), others: walk.others };
+        let listed = Listed { folder: folder.to_owned(), tree: tree.id(), found: found.clone() };
+        let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        remembered.insert(0, listed);
+        remembered.truncate(REMEMBERED);
+        Ok(found)
+    }
+
+    fn remembered(&self) -> Vec<Listed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The list of the same folder that shares the most with `tree`, if any shares something; with its tree.
+fn nearest<'r, 'l>(
+    repo: &'r Repository,
+    remembered: &'l [Listed],
+    folder: &str,
+    tree: &Tree<'_>,
+) -> Option<(&'l Listed, Tree<'r>)> {
+    let shared = |old: &Tree<'_>| tree.iter().filter(|entry| old.get_name_bytes(entry.name_bytes()).is_some()).count();
+    remembered
+        .iter()
+        .filter(|listed| listed.folder == folder)
+        // A tree that is gone from the mirror, or cannot be read, is nothing to start from.
+        .filter_map(|listed| Some((listed, repo.find_tree(listed.tree).ok()?)))
+        .map(|(listed, old)| (shared(&old), listed, old))
+        .filter(|(shared, ..)| *shared > 0)
+        .max_by_key(|(shared, ..)| *shared)
+        .map(|(_, listed, old)| (listed, old))
+}
+
+struct Walk<'r> {
+    repo: &'r Repository,
+    /// Where it is: empty, or with a slash at its end.
+    prefix: String,
+    files: BTreeMap<TreePath, BlobId>,
+    others: BTreeMap<TreePath, Other>,
+}
+
+impl Walk<'_> {
+    /// Takes in all that is below a tree.
+    fn enter(&mut self, tree: &Tree<'_>, depth: usize) -> Result<(), ReadFailure> {
+        check_depth(depth)?;
+        for entry in tree {
+            let form = form(entry.filemode());
+            match entry.name() {
+                Ok(name) if form == Form::Folder => {
+                    let folder = self.repo.find_tree(entry.id())?;
+                    self.within(name, |walk| walk.enter(&folder, depth + 1))?;
+                }
+                Ok(name) => self.take(name, form, entry.id())?,
+                Err(_) => self.take_unnamed(entry.name_bytes())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings what is known, which is that of `old`, to that of `new`. What is the same in both is not looked at.
+    fn follow(&mut self, old: &Tree<'_>, new: &Tree<'_>, depth: usize) -> Result<(), ReadFailure> {
+        check_depth(depth)?;
+        if old.id() == new.id() {
+            return Ok(());
+        }
+        for entry in old {
+            let form = form(entry.filemode());
+            let same = new.get_name_bytes(entry.name_bytes());
+            match entry.name() {
+                Ok(_) if same.is_some_and(|same| self::form(same.filemode()) == form) => {}
+                Ok(name) => self.drop(name, form),
+                // Names that look alike after all are taken in again below.
+                Err(_) => self.drop(&String::from_utf8_lossy(entry.name_bytes()), Form::Link),
+            }
+        }
+        for entry in new {
+            let form = form(entry.filemode());
+            let Ok(name) = entry.name() else {
+                self.take_unnamed(entry.name_bytes())?;
+                continue;
+            };
+            let before = old.get_name_bytes(entry.name_bytes()).filter(|old| self::form(old.filemode()) == form);
+            match before {
+                Some(before) if before.id() == entry.id() => {}
+                _ if form != Form::Folder => self.take(name, form, entry.id())?,
+                Some(before) => {
+                    let (before, folder) = (self.repo.find_tree(before.id())?, self.repo.find_tree(entry.id())?);
+                    self.within(name, |walk| walk.follow(&before, &folder, depth + 1))?;
+                }
+                None => {
+                    let folder = self.repo.find_tree(entry.id())?;
+                    self.within(name, |walk| walk.enter(&folder, depth + 1))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn within(
+        &mut self,
+        name: &str,
+        work: impl FnOnce(&mut Self) -> Result<(), ReadFailure>,
+    ) -> Result<(), ReadFailure> {
+        let length = self.prefix.len();
+        self.prefix.push_str(name);
+        self.prefix.push('/');
+        work(self)?;
+        self.prefix.truncate(length);
+        Ok(())
+    }
+
+    fn take(&mut self, name: &str, form: Form, id: Oid) -> Result<(), ReadFailure> {
+        let path = TreePath::new(format!("{}{name}", self.prefix));
+        match form {
+            Form::File => drop(self.files.insert(path, BlobId::new(id.to_string()))),
+            Form::Link => drop(self.others.insert(path, Other::Link(id))),
+            Form::Submodule => drop(self.others.insert(path, Other::Submodule)),
+            // Entered, not taken.
+            Form::Folder => {}
+        }
+        self.check_names()
+    }
+
+    fn take_unnamed(&mut self, name: &[u8]) -> Result<(), ReadFailure> {
+        let path = format!("{}{}", self.prefix, String::from_utf8_lossy(name));
+        self.others.insert(TreePath::new(path), Other::Name);
+        self.check_names()
+    }
+
+    fn drop(&mut self, name: &str, form: Form) {
+        let path = format!("{}{name}", self.prefix);
+        if form == Form::Folder {
+            let folder = format!("{path}/");
+            drop_below(&folder, &mut self.files);
+            drop_below(&folder, &mut self.others);
+        } else {
+            let path = TreePath::new(path);
+            self.files.remove(&path);
+            self.others.remove(&path);
+        }
+    }
+
+    fn check_names(&self) -> Result<(), ReadFailure> {
+        if self.files.len() + self.others.len() > MAX_NAMES {
+            return Err(ReadFailure::TooLarge(format!("there are more than {MAX_NAMES} files")));
+        }
+        Ok(())
+    }
+}
+
+fn drop_below<T>(folder: &str, entries: &mut BTreeMap<TreePath, T>) {
+    let below = entries.range(TreePath::new(folder)..).map(|(path, _)| path.clone());
+    let gone: Vec<TreePath> = below.take_while(|path| path.as_str().starts_with(folder)).collect();
+    for path in gone {
+        entries.remove(&path);
+    }
+}
+
+fn check_depth(depth: usize) -> Result<(), ReadFailure> {
+    if depth > MAX_FOLDERS {
+        return Err(ReadFailure::TooLarge(format!("folders are nested deeper than {MAX_FOLDERS} levels")));
+    }
+    Ok(())
+}
+
+/// Where the link at `path` leads whose text is the blob `id`, in a commit with the tree `whole`.
+fn link(repo: &Repository, whole: &Tree<'_>, path: &TreePath, id: Oid) -> Result<NotFollowed, ReadFailure> {
+    let odb = repo.odb()?;
+    if odb.read_header(id)?.0 > LONGEST_LINK {
+        return Ok(NotFollowed::StrayLink);
+    }
+    let object = odb.read(id)?;
+    let prefix = path.as_str().rsplit_once('/').map_or("", |(folder, _)| folder);
+    let target = std::str::from_utf8(object.data()).ok().and_then(|text| resolve_link(prefix, text));
+    let kind = match target.as_deref() {
+        None => None,
+        Some("") => Some(ObjectType::Tree),
+        Some(target) => whole.get_path(Path::new(target)).ok().and_then(|entry| entry.kind()),
+    };
+    Ok(match kind {
+        Some(ObjectType::Tree) => NotFollowed::FolderLink,
+        Some(ObjectType::Blob) => NotFollowed::Link,
+        _ => NotFollowed::StrayLink,
+    })
+}
+
+/// What an entry of a tree is to us.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    File,
+    Folder,
+    Link,
+    Submodule,
+}
+
+fn form(mode: i32) -> Form {
+    match mode {
+        REGULAR | REGULAR_GROUP_WRITABLE | EXECUTABLE => Form::File,
+        FOLDER => Form::Folder,
+        SUBMODULE => Form::Submodule,
+        _ => Form::Link,
+    }
+}
+
+const REGULAR: i32 = 0o100_644;
+/// Written by very old versions of git.
+const REGULAR_GROUP_WRITABLE: i32 = 0o100_664;
+const EXECUTABLE: i32 = 0o100_755;
+const FOLDER: i32 = 0o040_000;
+const SUBMODULE: i32 = 0o160_000;
+
+#[cfg(test)]
+mod tests {
+    use git2::{Index, IndexEntry, IndexTime, Signature, Time};
+
+    use super::*;
+
+    const LINK: i32 = 0o120_000;
+
+    /// A bare repository in a folder of its own, with a commit of the tree that `make` returns.
+    fn repository(make: impl FnOnce(&Repository) -> Oid) -> (tempfile::TempDir, Repository, CommitSha) {
+        let folder = tempfile::tempdir().unwrap();
+        let repository = Repository::init_bare(folder.path()).unwrap();
+        let tree = make(&repository);
+        let who = git2::Signature::new("a", "a@example.com", &git2::Time::new(0, 0)).unwrap();
+        let tree = repository.find_tree(tree).unwrap();
+        let commit = repository.commit(None, &who, &who, "x", &tree, &[]).unwrap();
+        drop(tree);
+        (folder, repository, CommitSha::new(commit.to_string()))
+    }
+
+    fn tree(repository: &Repository, entries: &[(&str, Oid, i32)]) -> Oid {
+        let mut builder = repository.treebuilder(None).unwrap();
+        for (name, id, mode) in entries {
+            builder.insert(name, *id, *mode).unwrap();
+        }
+        builder.write().unwrap()
+    }
+
+    #[test]
+    fn a_small_commit_of_more_names_than_memory_has_room_for_is_refused() {
+        let (_folder, repository, commit) = repository(|repository| {
+            let blob = repository.blob(b"x").unwrap();
+            let names: Vec<String> = (0..100).map(|i| format!("f{i}")).collect();
+            let files: Vec<_> = names.iter().map(|name| (name.as_str(), blob, REGULAR)).collect();
+            // Ten to the tenth files in six small trees.
+            (0..4).fold(tree(repository, &files), |below, _| {
+                let folders: Vec<_> = names.iter().map(|name| (name.as_str(), below, FOLDER)).collect();
+                tree(repository, &folders)
+            })
+        });
+        let failure = Seen::default().list(&repository, &commit, &TreePath::new("")).unwrap_err();
+        assert!(
+            matches!(&failure, ReadFailure::TooLarge(why) if why == "there are more than 1000000 files"),
+            "{failure:?}"
+        );
+        // What is small enough below it can be read.
+        assert_eq!(Seen::default().list(&repository, &commit, &TreePath::new("f1/f2/f3")).unwrap().files.len(), 10_000);
+    }
+
+    #[test]
+    fn folders_that_are_nested_too_deep_are_refused() {
+        let (_folder, repository, commit) = repository(|repository| {
+            let blob = repository.blob(b"x").unwrap();
+            (0..5_000)
+                .fold(tree(repository, &[("f", blob, REGULAR)]), |below, _| tree(repository, &[("d", below, FOLDER)]))
+        });
+        let failure = Seen::default().list(&repository, &commit, &TreePath::new("")).unwrap_err();
+        assert!(matches!(&failure, ReadFailure::TooLarge(why) if why.contains("deeper than 256")), "{failure:?}");
+    }
+
+    fn commit(repo: &Repository, files: &BTreeMap<&str, (i32, &str)>) -> CommitSha {
+        let mut index = Index::new().unwrap();
+        for (path, (mode, text)) in files {
+            let none = IndexTime::new(0, 0);
+            index
+                .add(&IndexEntry {
+                    ctime: none,
+                    mtime: none,
+                    dev: 0,
+                    ino: 0,
+                    mode: u32::try_from(*mode).unwrap(),
+                    uid: 0,
+                    gid: 0,
+                    file_size: 0,
+                    id: repo.blob(text.as_bytes()).unwrap(),
+                    flags: 0,
+                    flags_extended: 0,
+                    path: path.as_bytes().to_vec(),
+                })
+                .unwrap();
+        }
+        let tree = repo.find_tree(index.write_tree_to(repo).unwrap()).unwrap();
+        let who = Signature::new("P", "p@example.com", &Time::new(0, 0)).unwrap();
+        CommitSha::new(repo.commit(None, &who, &who, "m", &tree, &[]).unwrap().to_string())
+    }
+
+    #[test]
+    fn a_list_that_follows_a_change_is_the_one_that_a_newcomer_makes() {
+        let folder = tempfile::tempdir().unwrap();
+        let repo = Repository::init_bare(folder.path()).unwrap();
+        let paths = ["a", "a/b", "a/b/c", "a/b/d", "a-b/c", "a.b", "ab/c", "b", "b/c", "b/c/d", "c"];
+        let seen = Seen::default();
+        // A linear congruential generator: every run is the same.
+        let mut state = 1_u64;
+        let mut below = |bound: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % bound
+        };
+        let mut files: BTreeMap<&str, (i32, &str)> = BTreeMap::new();
+        let mut compared = 0;
+        for _ in 0..400 {
+            for _ in 0..=below(2) {
+                let path = paths[usize::try_from(below(11)).unwrap()];
+                let is_in_the_way = |other: &&str| {
+                    let (short, long) = if other.len() < path.len() { (*other, path) } else { (path, *other) };
+                    long.strip_prefix(short).is_some_and(|rest| rest.starts_with('/'))
+                };
+                let gone: Vec<&str> = files.keys().copied().filter(is_in_the_way).collect();
+                gone.iter().for_each(|path| drop(files.remove(path)));
+                match below(4) {
+                    0 => drop(files.remove(path)),
+                    1 => {
+                        drop(files.insert(
+                            path,
+                            (LINK, ["elsewhere", "b", "../b", "/etc"][usize::try_from(below(4)).unwrap()]),
+                        ))
+                    }
+                    2 => drop(files.insert(path, (EXECUTABLE, "1"))),
+                    _ => drop(files.insert(path, (REGULAR, if below(2) == 0 { "1" } else { "2" }))),
+                }
+            }
+            let commit = commit(&repo, &files);
+            for root in ["", "a", "b/c"] {
+                let root = TreePath::new(root);
+                match (seen.list(&repo, &commit, &root), Seen::default().list(&repo, &commit, &root)) {
+                    (Ok(followed), Ok(listed)) => {
+                        assert_eq!(followed, listed, "{root} of {files:?}");
+                        compared += 1;
+                    }
+                    (Err(ReadFailure::NoFolder), Err(ReadFailure::NoFolder)) => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        assert!(compared > 500, "{compared}");
+    }
+
+    #[test]
+    fn the_same_tree_is_not_listed_twice() {
+        let folder = tempfile::tempdir().unwrap();
+        let repo = Repository::init_bare(folder.path()).unwrap();
+        let first = commit(&repo, &BTreeMap::from([("a", (REGULAR, "1"))]));
+        let seen = Seen::default();
+        let root = TreePath::new("");
+        let listed = seen.list(&repo, &first, &root).unwrap();
+        assert!(Arc::ptr_eq(&listed.files, &seen.list(&repo, &first, &root).unwrap().files));
+    }
+}
