@@ -94,6 +94,10 @@ impl Comparison {
     }
 
     fn compare(&mut self, path: &Path<'_>, wanted: &Value, live: Option<&Value>, shape: &Shape, owners: &Owners<'_>) {
+        // Most is as it should be, and to see that takes no look at who owns it.
+        if live == Some(wanted) {
+            return;
+        }
         // A removed map of a custom resource can stay behind as null.
         let live = live.filter(|live| !live.is_null());
         match (wanted, live) {
@@ -192,6 +196,10 @@ impl Comparison {
     ) {
         let Some(live) = live.filter(|live| !live.is_null()) else { return };
         let wanted = wanted.filter(|wanted| !wanted.is_null());
+        // All that is live here is wanted.
+        if wanted == Some(live) {
+            return;
+        }
         let Some(own) = own.as_object() else { return };
         if wanted.is_none() && owners.others.is_empty() {
             if owns_something(own) {

@@ -12,7 +12,7 @@ use crate::ids::AgentKey;
 use crate::object::{Kind, Object, ObjectKey};
 use crate::rollout::course::{Course, Standing};
 use crate::rollout::pods::{self, Track};
-use crate::rollout::record::{Flight, Record};
+use crate::rollout::record::Flight;
 use crate::rollout::references::{Checked, Missing, References};
 use crate::rollout::scene::Scene;
 use crate::rollout::status::Troubles;
@@ -327,8 +327,7 @@ pub(crate) fn apply(desired: Object, live: Option<&Object>, part: Part) -> Optio
 /// say as much together.
 pub(crate) fn record_object(scene: &Scene<'_>, course: &Course, status: &Object) -> Option<Object> {
     let status = status.at("/status").unwrap_or(&Value::Null);
-    let annotation = scene.world.agent.annotation(names::RECORD_ANNOTATION);
-    if Record::parse(annotation).with_status(status).says_the_same(&course.record) {
+    if scene.written.clone().with_status(status).says_the_same(&course.record) {
         return None;
     }
     let mut object = Object::bare(&ObjectKey::agent(&scene.key));

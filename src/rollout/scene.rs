@@ -35,6 +35,9 @@ pub(crate) struct Scene<'a> {
     pub(crate) stable_deployment: Option<Deployment>,
     /// The candidate's Deployment, if it is ours.
     pub(crate) candidate_deployment: Option<Deployment>,
+    /// What the annotation says.
+    pub(crate) written: Record,
+    /// What annotation and status say together.
     pub(crate) record: Record,
 }
 
@@ -53,6 +56,8 @@ impl<'a> Scene<'a> {
         let own = |name: &str| {
             world.live(&Kind::DEPLOYMENT, name).filter(|d| d.is_controlled_by(&uid)).map(|d| Deployment::read(d))
         };
+        let written = Record::parse(agent.annotation(names::RECORD_ANNOTATION));
+        let record = written.clone().with_status(agent.at("/status").unwrap_or(&Value::Null));
         Self {
             now,
             key: AgentKey::new(namespace, agent.name()),
@@ -60,7 +65,8 @@ impl<'a> Scene<'a> {
             candidate_references: candidate.as_ref().map(|candidate| References::resolve(world, candidate)),
             stable_deployment: own(agent.name()),
             candidate_deployment: own(&names::candidate_deployment(agent.name())),
-            record: Record::read(agent),
+            written,
+            record,
             uid,
             world,
             spec,

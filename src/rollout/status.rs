@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::api::{FieldError, names};
+use crate::api::FieldError;
 use crate::ids::RolloutId;
 use crate::object::{Kind, Object, ObjectKey};
 use crate::rollout::course::{Course, Standing};
@@ -11,7 +11,7 @@ use crate::rollout::decision::RollbackReason;
 use crate::rollout::endpoints;
 use crate::rollout::observed::{Deployment, StepProgress};
 use crate::rollout::reasons::Waiting;
-use crate::rollout::record::{Delivery, Record};
+use crate::rollout::record::Delivery;
 use crate::rollout::references::{Checked, Missing};
 use crate::rollout::scene::{Scene, step_text};
 use crate::rollout::verdict::{Phase, Report};
@@ -179,11 +179,10 @@ pub(crate) fn render(scene: &Scene<'_>, course: &Course, report: &Report, troubl
 /// upon. The rest is numbers and sentences, which may wait for the next that change.
 pub(crate) fn is_urgent(scene: &Scene<'_>, course: &Course, wanted: &Object) -> bool {
     let (live, wanted) = (scene.live_status(), wanted.at("/status").unwrap_or(&Value::Null));
-    let annotation = scene.world.agent.annotation(names::RECORD_ANNOTATION);
+    let is_told = scene.written.clone().with_status(wanted).says_the_same(&course.record);
+    let written = if is_told { &scene.written } else { &course.record };
     let memory = |status: &Value| {
-        let is_told = Record::parse(annotation).with_status(wanted).says_the_same(&course.record);
-        let record = if is_told { Record::parse(annotation) } else { course.record.clone() };
-        let record = record.with_status(status);
+        let record = written.clone().with_status(status);
         let progress = record.rollout.as_ref().map(|flight| StepProgress::read(status, flight.started_at));
         (record, progress)
     };
@@ -225,7 +224,7 @@ fn rollout(scene: &Scene<'_>, course: &Course, report: &Report) -> Option<Value>
         put("message", report.message.clone().into());
         put("stableVersion", report.stable_version.clone().into());
         // Which rollout is over: its record may still say that it is in flight.
-        let written = Record::parse(scene.world.agent.annotation(names::RECORD_ANNOTATION)).rollout;
+        let written = scene.written.rollout.as_ref();
         let started_at = written.map(|flight| Value::from(flight.started_at.to_string()));
         if let Some(started_at) = started_at.or_else(|| scene.live_status()["rollout"].get("startedAt").cloned()) {
             put("startedAt", started_at);
