@@ -33,7 +33,7 @@ impl Core {
         Ok(World {
             origin,
             // Without its CRD nothing is known about packs, which is not the same as that there are none.
-            packs: self.cluster.list(&Kind::PROMPT_PACK, Some(&agent.namespace)).await?,
+            packs: self.packs(&live).await?,
             credentials: self.credentials(providers.as_deref().unwrap_or_default()).await?,
             providers,
             peers: self.peers(agent, &live).await?,
@@ -50,6 +50,15 @@ impl Core {
             settings: Arc::clone(&self.options.workload),
             agent: live,
         })
+    }
+
+    /// All versions of the packs that the agent names. Those of others are many, and nothing to it.
+    async fn packs(&self, agent: &Object) -> Result<Vec<Arc<Object>>, PassError> {
+        let places = ["/spec/promptPackRef/name", "/spec/rollout/candidate/promptPackRef/name"];
+        let names = places.map(|place| agent.text(place));
+        let mut packs = self.cluster.list(&Kind::PROMPT_PACK, Some(agent.namespace())).await?;
+        packs.retain(|pack| pack.text("/spec/packName").is_some_and(|name| names.contains(&Some(name))));
+        Ok(packs)
     }
 
     pub(super) async fn get(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, PassError> {

@@ -12,7 +12,7 @@ use jiff::SignedDuration;
 
 use crate::apply::tracked_by;
 use crate::clock::{Clock, SimulatedClock};
-use crate::cluster::simulated::{Fate, SimulatedCluster, Verb};
+use crate::cluster::simulated::{Delivery, Fate, PodBehaviour, SimulatedCluster, Verb};
 use crate::cluster::{Cluster, ClusterError};
 use crate::git::simulated::{self, SimulatedRepository};
 use crate::git::{Author, RepositoryError, Revision};
@@ -532,4 +532,60 @@ fn a_clock_that_jumps_by_an_hour_rolls_nothing_back_and_no_pause_lasts_longer_th
             bench.repository.log(&bench.branch).iter().filter(|c| c.message.starts_with("roll back")).count();
         assert_eq!((bench.promotions(), rollbacks, bench.version().as_str()), (1, 0, "2.0.0"), "by {jump} s");
     }
+}
+
+#[test]
+fn a_push_looks_at_what_it_changed_and_from_time_to_time_at_everything() {
+    let mut bench = Bench::new("[{setWeight: 100}]");
+    bench.run_for(20);
+    // Somebody edits an object of git, and the wake-up is lost.
+    bench.cluster.lose_wake_ups(Box::new(|_| Delivery::Lost));
+    let edited = ObjectKey::new(Kind::PROMPT_PACK, "prod", "pack-3-0-0");
+    bench.cluster.edit("kubectl-edit", &edited, |pack| pack.set(&["spec", "version"], "9.9.9")).unwrap();
+    bench.cluster.lose_wake_ups(Box::new(|_| Delivery::Arrives));
+    bench.write("prod/pack-4.0.0.yaml", &pack("prod", "4.0.0"));
+    bench.fetch();
+    bench.run_for(5);
+    let live = |name: &str| bench.cluster.live(&ObjectKey::new(Kind::PROMPT_PACK, "prod", name));
+    let version = |name: &str| live(name).unwrap().text("/spec/version").unwrap().to_owned();
+    assert_eq!((version("pack-4-0-0").as_str(), version("pack-3-0-0").as_str()), ("4.0.0", "9.9.9"));
+    let keys = bench.core.first_keys().now_or_never().unwrap().unwrap();
+    keys.into_iter().for_each(|key| bench.queue.wake(key));
+    bench.run_for(5);
+    let live = bench.cluster.live(&edited).unwrap();
+    assert_eq!(live.text("/spec/version"), Some("3.0.0"));
+}
+
+#[test]
+fn what_a_push_takes_away_is_pruned_without_a_look_at_the_rest() {
+    let mut bench = Bench::new("[{setWeight: 100}]");
+    bench.run_for(20);
+    let path = TreePath::new("prod/pack-3.0.0.yaml");
+    let gone = BTreeMap::from([(path, None)]);
+    bench.repository.person("A Person").commit(&bench.branch, gone, "take it away");
+    let before = bench.cluster.write_log().len();
+    bench.fetch();
+    bench.run_for(5);
+    assert!(bench.cluster.live(&ObjectKey::new(Kind::PROMPT_PACK, "prod", "pack-3-0-0")).is_none());
+    assert_eq!(bench.cluster.write_log().len(), before + 1);
+}
+
+#[test]
+fn numbers_of_pods_that_come_one_by_one_are_written_together() {
+    let mut bench = Bench::new("[{setWeight: 100}]");
+    // Half a minute in which a pod comes each second.
+    let manifest = agent("", "[{setWeight: 100}]").replace("replicas: 2", "replicas: 30");
+    bench.write(AGENT, &manifest);
+    let count = std::sync::atomic::AtomicI64::new(0);
+    bench.cluster.set_pod_script(Box::new(move |_, _| {
+        let pods = count.fetch_add(1, Ordering::Relaxed);
+        PodBehaviour::ReadyAfter(SignedDuration::from_secs(pods + 1))
+    }));
+    bench.run_for(60);
+    let agent = ObjectKey::agent(&AgentKey::new("prod", "agent"));
+    let of_agent = bench.cluster.write_log().iter().filter(|write| write.key == agent).count();
+    // Every three seconds at most, and a few for what does not wait.
+    assert!((8..=15).contains(&of_agent), "{of_agent}");
+    let live = bench.live_agent().unwrap();
+    assert_eq!(live.integer("/status/replicas/available"), Some(30));
 }
