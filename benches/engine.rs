@@ -1,0 +1,262 @@
+//! The engine alone: whole rollouts in memory, as fast as they go.
+//!
+//! One rollout is four steps (25, a pause, 50, 100), replica-weighted on four pods, of an agent that somebody applied by
+//! hand, from the candidate in the spec to promoted and gone. All of it is [`serin::rollout::evaluate`] and the plainest model
+//! of a cluster: an apply replaces an object, pods are there when the engine has nothing left to do, and time passes when
+//! nothing else can. The floor is the writes themselves: every object that the engine has applied, serialized once and parsed
+//! once, which is what sending it and taking the answer costs any program that speaks JSON.
+//!
+//! `cargo bench --bench engine -- --rollouts=2000`
+
+#[expect(dead_code, reason = "each program uses a part of it")]
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{Goal, Table, now, option, timed};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+use serin::apply::FieldSet;
+use serin::cluster::{Apply, FieldManager, Part};
+use serin::object::{Kind, Object, ObjectKey};
+use serin::rollout::{Effect, Fact, Origin, World, evaluate};
+use serin::workload::WorkloadSettings;
+
+/// What one rollout may take in passes before it is taken to hang.
+const MOST_PASSES: usize = 200;
+
+fn main() {
+    let rollouts = option("rollouts", 2_000);
+    let settled = Model::settled();
+    // Once without being measured, which also tells that it works.
+    let mut once = settled.clone();
+    let applied = once.roll_out();
+    let passes = once.passes;
+
+    let (mut evaluating, started) = (Duration::ZERO, now());
+    for _ in 0..rollouts {
+        let mut model = settled.clone();
+        let _applied = model.roll_out();
+        evaluating += model.evaluating;
+    }
+    let took = started.elapsed();
+
+    let texts: Vec<String> = applied.iter().map(|object| Value::Object(object.fields().clone()).to_string()).collect();
+    let (floor, _bytes) = timed(|| {
+        (0..rollouts).fold(0, |bytes, _| {
+            let written = applied.iter().map(|object| serde_json::to_vec(object.fields()).expect("JSON").len());
+            let parsed = texts.iter().map(|text| serde_json::from_str::<Map<String, Value>>(text).expect("JSON").len());
+            bytes + written.sum::<usize>() + parsed.sum::<usize>()
+        })
+    });
+
+    let count = rollouts as f64;
+    let mut table = Table::default();
+    let per_second = |time: Duration| count / time.as_secs_f64();
+    table.row("whole rollouts per second and core", per_second(took), None, "", Goal::AtLeast(10_000.0));
+    let microseconds = |time: Duration| time.as_secs_f64() * 1e6 / count;
+    table.row("one rollout", microseconds(took), Some(microseconds(floor)), "us", Goal::Told);
+    table.row("of it in evaluate", microseconds(evaluating), Some(microseconds(floor)), "us", Goal::Told);
+    table.row("evaluations of one rollout", passes as f64, None, "", Goal::Told);
+    table.row("objects applied by one rollout", applied.len() as f64, None, "", Goal::Told);
+    table.print("each object that was applied, serialized once and parsed once");
+}
+
+/// One agent and the plainest cluster.
+#[derive(Clone)]
+struct Model {
+    world: World,
+    now: Timestamp,
+    uids: u32,
+    passes: usize,
+    evaluating: Duration,
+}
+
+impl Model {
+    /// An agent that runs with all its pods, whose candidate has just been set.
+    fn settled() -> Self {
+        let agent = json!({
+            "apiVersion": "omnia.altairalabs.ai/v1alpha1", "kind": "AgentRuntime",
+            "metadata": {"name": "support", "namespace": "prod", "uid": "agent-uid", "generation": 1, "resourceVersion": "1"},
+            "spec": {
+                "facades": [{"type": "websocket", "port": 8080}],
+                "promptPackRef": {"name": "pack", "version": "1.0.0"},
+                "runtime": {"replicas": 4},
+            },
+        });
+        let world = World {
+            agent: Arc::new(Object::from_value(agent).expect("an object")),
+            origin: Origin::ByHand,
+            packs: ["1.0.0", "2.0.0"].into_iter().map(pack).collect(),
+            providers: Some(Vec::new()),
+            tool_registries: Some(Vec::new()),
+            live: Vec::new(),
+            refused: std::collections::BTreeMap::new(),
+            story: Vec::new(),
+            settings: Arc::new(WorkloadSettings::default()),
+        };
+        let mut model = Self {
+            world,
+            now: "2026-01-01T00:00:00Z".parse().expect("a time"),
+            uids: 0,
+            passes: 0,
+            evaluating: Duration::ZERO,
+        };
+        model.run(|_| false);
+        let rollout = json!({
+            "steps": [{"setWeight": 25}, {"pause": {"duration": "5m"}}, {"setWeight": 50}, {"setWeight": 100}],
+            "trafficRouting": {"mode": "replicaWeighted"},
+            "candidate": {"promptPackRef": {"name": "pack", "version": "2.0.0"}},
+        });
+        let agent = Arc::make_mut(&mut model.world.agent);
+        agent.set(&["spec", "rollout"], rollout);
+        agent.set(&["metadata", "generation"], 2);
+        (model.passes, model.evaluating) = (0, Duration::ZERO);
+        model
+    }
+
+    /// Goes on until the candidate is promoted. Gives back all that was applied.
+    fn roll_out(&mut self) -> Vec<Object> {
+        let applied = self.run(|fact| matches!(fact, Fact::Promoted { .. }));
+        assert!(self.world.live(&Kind::DEPLOYMENT, "support-canary").is_none(), "the candidate is gone");
+        assert_eq!(self.world.agent.text("/spec/promptPackRef/version"), Some("2.0.0"), "the candidate is promoted");
+        applied
+    }
+
+    /// Passes, pods and time, until nothing more happens and a fact was told for which `is_end` holds, if any is.
+    fn run(&mut self, is_end: impl Fn(&Fact) -> bool) -> Vec<Object> {
+        let mut applied = Vec::new();
+        let mut has_ended = false;
+        for _ in 0..MOST_PASSES {
+            let started = now();
+            let verdict = evaluate(&self.world, self.now);
+            self.evaluating += started.elapsed();
+            self.passes += 1;
+            let is_at_rest = verdict.effects.is_empty();
+            for effect in verdict.effects {
+                has_ended |= matches!(&effect, Effect::Fact(fact) if is_end(fact));
+                self.perform(effect, &mut applied);
+            }
+            if is_at_rest && !self.pods_come() {
+                if has_ended {
+                    return applied;
+                }
+                match verdict.wake_at.filter(|at| *at > self.now) {
+                    Some(at) => self.now = at,
+                    None => return applied,
+                }
+            }
+            self.now += SignedDuration::from_millis(100);
+        }
+        panic!("no end after {MOST_PASSES} passes");
+    }
+
+    fn perform(&mut self, effect: Effect, applied: &mut Vec<Object>) {
+        match effect {
+            Effect::Apply(apply) | Effect::Defer(apply) => {
+                applied.push(apply.object.clone());
+                if apply.object.key().kind == Kind::AGENT_RUNTIME {
+                    self.apply_to_agent(*apply);
+                } else {
+                    self.apply(*apply);
+                }
+            }
+            Effect::Delete(key, _) => self.world.live.retain(|object| object.key() != key),
+            Effect::Patch(patch) => {
+                let agent = Arc::make_mut(&mut self.world.agent);
+                merge(agent.fields_mut(), patch.patch.as_object().expect("a map"));
+                let generation = agent.generation() + 1;
+                agent.set(&["metadata", "generation"], generation);
+            }
+            Effect::Event(_) | Effect::Fact(_) => {}
+        }
+    }
+
+    fn apply_to_agent(&mut self, apply: Apply) {
+        let agent = Arc::make_mut(&mut self.world.agent);
+        let subresource = if apply.part == Part::Status { "status" } else { "" };
+        let entry = managed(&apply.object, apply.part, subresource);
+        let mut entries = agent.at("/metadata/managedFields").and_then(Value::as_array).cloned().unwrap_or_default();
+        entries.retain(|entry| entry["subresource"] != subresource);
+        entries.push(entry);
+        match apply.part {
+            Part::Status => {
+                let status = apply.object.at("/status").cloned().unwrap_or_default();
+                agent.fields_mut().insert("status".to_owned(), status);
+            }
+            Part::Main => {
+                let annotations = apply.object.at("/metadata/annotations").cloned().unwrap_or_default();
+                agent.set(&["metadata", "annotations"], annotations);
+            }
+        }
+        agent.set(&["metadata", "managedFields"], entries);
+    }
+
+    fn apply(&mut self, apply: Apply) {
+        let key = apply.object.key();
+        let entries = vec![managed(&apply.object, Part::Main, "")];
+        let mut object = apply.object;
+        let place = self.world.live.iter().position(|live| live.key() == key);
+        let old = place.map(|place| self.world.live.swap_remove(place));
+        self.uids += 1;
+        let uid = old.as_ref().and_then(|old| old.uid()).map_or(format!("uid-{}", self.uids), |uid| uid.to_string());
+        let generation =
+            old.as_ref().map_or(1, |old| old.generation() + i64::from(old.at("/spec") != object.at("/spec")));
+        let created = old.as_ref().and_then(|old| old.text("/metadata/creationTimestamp").map(str::to_owned));
+        object.set(&["metadata", "uid"], uid);
+        object.set(&["metadata", "generation"], generation);
+        object.set(&["metadata", "creationTimestamp"], created.unwrap_or_else(|| self.now.to_string()));
+        object.set(&["metadata", "managedFields"], entries);
+        if let Some(status) = old.as_ref().and_then(|old| old.at("/status")) {
+            object.fields_mut().insert("status".to_owned(), status.clone());
+        }
+        self.world.live.push(Arc::new(object));
+    }
+
+    /// All pods that are wanted are there. Says whether that changed anything.
+    fn pods_come(&mut self) -> bool {
+        let mut has_changed = false;
+        for object in self.world.live.iter_mut().filter(|object| object.key().kind == Kind::DEPLOYMENT) {
+            let (wanted, generation) = (object.integer("/spec/replicas").unwrap_or(1), object.generation());
+            let status = json!({
+                "observedGeneration": generation, "replicas": wanted, "updatedReplicas": wanted, "readyReplicas": wanted,
+                "availableReplicas": wanted,
+            });
+            if object.at("/status") != Some(&status) {
+                has_changed = true;
+                Arc::make_mut(object).fields_mut().insert("status".to_owned(), status);
+            }
+        }
+        has_changed
+    }
+}
+
+fn managed(object: &Object, part: Part, subresource: &str) -> Value {
+    json!({
+        "manager": FieldManager::Rollout.as_str(), "operation": "Apply", "fieldsType": "FieldsV1", "subresource": subresource,
+        "fieldsV1": FieldSet::of_object(object, part).to_value(),
+    })
+}
+
+fn merge(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
+    for (key, value) in patch {
+        match (target.get_mut(key), value) {
+            (_, Value::Null) => {
+                target.remove(key);
+            }
+            (Some(Value::Object(below)), Value::Object(patch)) => merge(below, patch),
+            _ => {
+                target.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+fn pack(version: &str) -> Arc<Object> {
+    let mut object = Object::bare(&ObjectKey::new(Kind::PROMPT_PACK, "prod", format!("pack-{version}")));
+    object.set(&["metadata", "generation"], 1);
+    let source = json!({"type": "configmap", "configMapRef": {"name": format!("content-{version}")}});
+    object.set(&["spec"], json!({"packName": "pack", "version": version, "source": source}));
+    Arc::new(object)
+}

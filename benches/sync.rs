@@ -1,0 +1,257 @@
+//! A thousand applications (an agent, a pack, a ConfigMap) in one repository, on a real control plane.
+//!
+//! Three pushes: all of them new, one of them changed, one field changed in each. Ours is the daemon of this build, told of each
+//! push by a signal; the floor is a bare loop over 32 requests at once that sends as many applies of the same objects to another
+//! namespace of the same API server. At the first install the loop also makes what the agents run as (Deployment, Service,
+//! accounts) and writes their status, because that is what Serin does with them; agents have no pods, so that it is the API
+//! server that is measured and not its controllers. What is applied is seen by a watch.
+//!
+//! `cargo bench --bench sync -- --applications=1000`
+
+#[expect(dead_code, reason = "each program uses a part of it")]
+mod common;
+#[expect(dead_code, reason = "each program uses a part of it")]
+#[path = "../tests/it/support/mod.rs"]
+mod support;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use common::{Goal, Table, now, option};
+use futures::{StreamExt as _, TryStreamExt as _};
+use kube::api::{ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use support::control_plane::{ControlPlane, User};
+use support::site::Site;
+
+/// Requests of the floor that are under way at once.
+const AT_ONCE: usize = 32;
+
+/// What people apply, and what the agents run as.
+const APPLIED: [(&str, &str); 3] = [
+    ("/api/v1", "configmaps"),
+    ("/apis/omnia.altairalabs.ai/v1alpha1", "promptpacks"),
+    ("/apis/omnia.altairalabs.ai/v1alpha1", "agentruntimes"),
+];
+const OWNED: [(&str, &str); 5] = [
+    ("/api/v1", "serviceaccounts"),
+    ("/apis/rbac.authorization.k8s.io/v1", "roles"),
+    ("/apis/rbac.authorization.k8s.io/v1", "rolebindings"),
+    ("/api/v1", "services"),
+    ("/apis/apps/v1", "deployments"),
+];
+
+fn main() {
+    let applications = option("applications", 1_000);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(measure(applications));
+}
+
+async fn measure(applications: u64) {
+    let site = Site::empty().await;
+    for i in 0..applications {
+        write(&site, i, "as it was");
+    }
+    site.clone.commit("all of them");
+    site.clone.push();
+
+    let started = now();
+    site.start().await;
+    until_all(&site, applications, "as it was").await;
+    let installed = started.elapsed();
+    until_owned(&site, applications).await;
+    let installed_whole = started.elapsed();
+    site.until_looked_at().await;
+    let floor_install = floor_of_an_install(&site).await;
+
+    let mark = site.plane.audit_mark();
+    write(&site, 1, "one");
+    site.clone.commit("one of them");
+    site.clone.push();
+    let started = now();
+    site.announce();
+    until_note(&site, 1, "one").await;
+    let one = started.elapsed();
+    until_quiet(&site).await;
+    let requests = site.requests_since(mark).iter().filter(|request| request.verb() != "watch").count();
+
+    let floor_all = floor_of_a_field(&site, applications).await;
+    let mark = site.plane.audit_mark();
+    for i in 0..applications {
+        write(&site, i, "all");
+    }
+    site.clone.commit("a field in each");
+    site.clone.push();
+    let started = now();
+    site.announce();
+    until_all(&site, applications, "all").await;
+    let all = started.elapsed();
+    until_quiet(&site).await;
+    let writes = site.requests_since(mark).iter().filter(|request| request.is_write()).count();
+
+    let mut table = Table::default();
+    let (seconds, floor) = (|time: Duration| time.as_secs_f64(), Some(floor_install.as_secs_f64()));
+    table.row("first install, what git says", seconds(installed), None, "s", Goal::Told);
+    table.row("first install, with what agents run as", seconds(installed_whole), floor, "s", Goal::Ratio(1.1));
+    table.row("one changed, from the signal to applied", seconds(one), None, "s", Goal::AtMost(0.5));
+    table.row("one changed, API requests", requests as f64, None, "", Goal::AtMost(5.0));
+    table.row("a field in each", seconds(all), Some(seconds(floor_all)), "s", Goal::Ratio(1.3));
+    table.row("a field in each, writes", writes as f64, Some(applications as f64), "", Goal::Told);
+    table.print("a bare loop of the same applies, 32 at once");
+}
+
+fn write(site: &Site, i: u64, note: &str) {
+    let namespace = &site.namespace;
+    let agent = format!(
+        "apiVersion: omnia.altairalabs.ai/v1alpha1\nkind: AgentRuntime\nmetadata:\n  name: agent-{i}\n  namespace: {namespace}\n  \
+         annotations:\n    note: {note}\nspec:\n  facades:\n    - type: websocket\n      port: 8080\n  promptPackRef:\n    \
+         name: pack-{i}\n    version: 1.0.0\n  runtime:\n    replicas: 0\n"
+    );
+    let pack = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: pack-{i}\n  namespace: {namespace}\ndata:\n  pack.json: '{{}}'\n---\n\
+         apiVersion: omnia.altairalabs.ai/v1alpha1\nkind: PromptPack\nmetadata:\n  name: pack-{i}\n  namespace: {namespace}\nspec:\n  \
+         packName: pack-{i}\n  version: 1.0.0\n  source:\n    type: configmap\n    configMapRef:\n      name: pack-{i}\n"
+    );
+    site.clone.write(&format!("apps/{i}/agent.yaml"), &agent);
+    site.clone.write(&format!("apps/{i}/pack.yaml"), &pack);
+}
+
+async fn until_note(site: &Site, i: u64, note: &str) {
+    site.until("the change is applied", || async {
+        let agent = site.get("agentruntimes", &format!("agent-{i}")).await.unwrap_or_default();
+        agent["metadata"]["annotations"]["note"] == note
+    })
+    .await;
+}
+
+/// Waits until each agent carries the note. Looks as rarely as the result allows: lists cost the API server, too.
+async fn until_all(site: &Site, applications: u64, note: &str) {
+    patiently("all are applied", || async {
+        let agents = site.list("agentruntimes").await;
+        agents.iter().filter(|agent| agent["metadata"]["annotations"]["note"] == note).count() as u64 == applications
+    })
+    .await;
+}
+
+async fn until_owned(site: &Site, applications: u64) {
+    patiently("all run", || async {
+        let agents = site.list("agentruntimes").await;
+        agents.iter().filter(|agent| !agent["status"]["serviceEndpoint"].is_null()).count() as u64 == applications
+    })
+    .await;
+}
+
+/// As long as it takes: a thousand of anything take longer than a test waits.
+async fn patiently<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
+    let started = now();
+    while !holds().await {
+        assert!(started.elapsed() < Duration::from_secs(900), "{what}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Waits until the daemon has asked nothing for a while.
+async fn until_quiet(site: &Site) {
+    let mut before = usize::MAX;
+    patiently("the daemon rests", || {
+        let count = site.requests().iter().filter(|request| request.verb() != "watch").count();
+        let is_quiet = std::mem::replace(&mut before, count) == count;
+        async move {
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            is_quiet
+        }
+    })
+    .await;
+}
+
+/// The same objects, applied by a bare loop to a namespace of their own.
+async fn floor_of_an_install(site: &Site) -> Duration {
+    let namespace = site.plane.namespace().await;
+    let client = site.plane.client(User::Admin).await;
+    let mut rounds = Vec::new();
+    for (root, plural) in APPLIED.into_iter().chain(OWNED) {
+        let path = format!("{root}/namespaces/{}/{plural}", site.namespace);
+        let request = kube::core::Request::new(path).list(&ListParams::default()).expect("a request");
+        let list: Value = client.request(request).await.expect("a list");
+        let (version, kind) = (list["apiVersion"].clone(), list["kind"].as_str().unwrap_or_default().to_owned());
+        let kind = kind.strip_suffix("List").unwrap_or_default().to_owned();
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        let named = |name: &str| name.starts_with("agent-") || name.starts_with("pack-");
+        let items = items.into_iter().filter(|item| item["metadata"]["name"].as_str().is_some_and(named));
+        let objects: Vec<Value> = items.map(|item| bare(item, &version, &kind, &namespace)).collect();
+        let statuses: Vec<Value> = objects.iter().filter(|_| plural == "agentruntimes").cloned().collect();
+        rounds.push((root, plural, "", objects));
+        rounds.push((root, plural, "status", statuses));
+    }
+    let started = now();
+    for (root, plural, part, objects) in rounds {
+        apply_all(site.plane, &format!("{root}/namespaces/{namespace}/{plural}"), part, objects).await;
+    }
+    started.elapsed()
+}
+
+/// One field of each agent, by a bare loop, in the namespace of the site.
+async fn floor_of_a_field(site: &Site, applications: u64) -> Duration {
+    let agents = (0..applications).map(|i| {
+        json!({
+            "apiVersion": "omnia.altairalabs.ai/v1alpha1", "kind": "AgentRuntime",
+            "metadata": {"name": format!("agent-{i}"), "annotations": {"floor": "one field"}},
+        })
+    });
+    let (agents, started) = (agents.collect(), now());
+    let path = format!("/apis/omnia.altairalabs.ai/v1alpha1/namespaces/{}/agentruntimes", site.namespace);
+    apply_all(site.plane, &path, "", agents).await;
+    let took = started.elapsed();
+    // The daemon has seen it and found nothing to do.
+    until_quiet(site).await;
+    took
+}
+
+async fn apply_all(plane: &ControlPlane, path: &str, part: &str, objects: Vec<Value>) {
+    let client = plane.client(User::Admin).await;
+    let parameters = PatchParams::apply("floor").force();
+    futures::stream::iter(objects)
+        .map(|object| {
+            let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
+            let requests = kube::core::Request::new(path);
+            let request = match part {
+                "" => requests.patch(&name, &parameters, &Patch::Apply(&object)),
+                part => requests.patch_subresource(part, &name, &parameters, &Patch::Apply(&object)),
+            };
+            let client = client.clone();
+            async move { client.request::<Value>(request.expect("a request")).await }
+        })
+        .buffer_unordered(AT_ONCE)
+        .try_for_each(|_| async { Ok(()) })
+        .await
+        .unwrap_or_else(|error| panic!("{path}: {error}"));
+}
+
+/// An object as somebody would write it, in another namespace.
+fn bare(mut item: Value, version: &Value, kind: &str, namespace: &str) -> Value {
+    let metadata = &item["metadata"];
+    let kept: BTreeMap<&str, Value> =
+        ["name", "labels", "annotations"].into_iter().map(|field| (field, metadata[field].clone())).collect();
+    let mut metadata = json!(kept);
+    metadata["namespace"] = namespace.into();
+    if let Some(annotations) = metadata["annotations"].as_object_mut() {
+        annotations.retain(|name, _| !name.starts_with("deployment.kubernetes.io"));
+    }
+    if kind == "Service" {
+        // Addresses are the server's to give.
+        for field in ["clusterIP", "clusterIPs"] {
+            if let Some(spec) = item["spec"].as_object_mut() {
+                spec.remove(field);
+            }
+        }
+    }
+    item["apiVersion"] = version.clone();
+    item["kind"] = kind.into();
+    item["metadata"] = metadata;
+    if kind != "AgentRuntime"
+        && let Some(fields) = item.as_object_mut()
+    {
+        fields.remove("status");
+    }
+    item
+}
