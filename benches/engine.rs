@@ -90,6 +90,8 @@ impl Model {
             origin: Origin::ByHand,
             packs: ["1.0.0", "2.0.0"].into_iter().map(pack).collect(),
             providers: Some(Vec::new()),
+            credentials: std::collections::BTreeMap::new(),
+            peers: Vec::new(),
             tool_registries: Some(Vec::new()),
             live: Vec::new(),
             refused: std::collections::BTreeMap::new(),

@@ -142,7 +142,7 @@ async fn until_owned(site: &Site, applications: u64) {
 }
 
 /// As long as it takes: a thousand of anything take longer than a test waits.
-async fn patiently<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
+async fn patiently<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let started = now();
     while !holds().await {
         assert!(started.elapsed() < Duration::from_secs(900), "{what}");

@@ -423,18 +423,16 @@ mod tests {
                     long.strip_prefix(short).is_some_and(|rest| rest.starts_with('/'))
                 };
                 let gone: Vec<&str> = files.keys().copied().filter(is_in_the_way).collect();
-                gone.iter().for_each(|path| drop(files.remove(path)));
-                match below(4) {
-                    0 => drop(files.remove(path)),
-                    1 => {
-                        drop(files.insert(
-                            path,
-                            (LINK, ["elsewhere", "b", "../b", "/etc"][usize::try_from(below(4)).unwrap()]),
-                        ))
-                    }
-                    2 => drop(files.insert(path, (EXECUTABLE, "1"))),
-                    _ => drop(files.insert(path, (REGULAR, if below(2) == 0 { "1" } else { "2" }))),
+                for path in gone.into_iter().chain([path]) {
+                    files.remove(path);
                 }
+                let put = match below(4) {
+                    0 => continue,
+                    1 => (LINK, ["elsewhere", "b", "../b", "/etc"][usize::try_from(below(4)).unwrap()]),
+                    2 => (EXECUTABLE, "1"),
+                    _ => (REGULAR, if below(2) == 0 { "1" } else { "2" }),
+                };
+                files.insert(path, put);
             }
             let commit = commit(&repo, &files);
             for root in ["", "a", "b/c"] {
