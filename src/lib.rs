@@ -56,8 +56,10 @@
 //!   names tokio, kube, git2, tracing or a clock.
 //! * Promotion is git first, rollback is traffic first.
 //! * Weight is on available pods only, and pods go after the weight has left them.
-//! * What has to survive is in git or in the cluster: `spec` (git's), `status.rollout` (the step), one annotation (the
-//!   [`rollout::Record`]). Everything in memory is a cache or a courtesy.
+//! * What has to survive is in git or in the cluster: `spec` (git's), `status.rollout` (the step, that a promotion has begun,
+//!   that a rollout is over), one annotation (the [`rollout::Record`]). Everything in memory is a cache or a courtesy.
+//! * What only people read may be written a moment later ([`rollout::Effect::Defer`]); what a decision rests on may not.
+//! * The work of a push is that of its change; everything is looked at again from time to time all the same.
 //! * Every effect is a level and may be repeated; at rest there are none.
 //! * Serin writes only what it owns, by server-side apply under two field managers, and deletes only what carries its
 //!   owner reference or its tracking annotation.

@@ -186,16 +186,19 @@ pub(crate) fn is_urgent(scene: &Scene<'_>, course: &Course, wanted: &Object) -> 
         let progress = record.rollout.as_ref().map(|flight| StepProgress::read(status, flight.started_at));
         (record, progress)
     };
-    let is_same = |field: &str| live.get(field) == wanted.get(field);
+    // Endpoints, the phase, the version that is active: whoever reads these acts upon them.
+    let facts = |status: &Value| -> Map<String, Value> {
+        let told = |name: &str| !["replicas", "observedGeneration", "rollout", "conditions"].contains(&name);
+        let fields = status.as_object().into_iter().flatten().filter(|(name, _)| told(name));
+        fields.map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
     // That a rollout is active is said by the rest of the status, too, and at its start by an event.
     let verdicts = |status: &Value| -> Vec<(Value, Value)> {
         let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
         let others = conditions.iter().filter(|condition| condition["type"] != "RolloutActive");
         others.map(|condition| (condition["type"].clone(), condition["status"].clone())).collect()
     };
-    !["phase", "activeVersion", "serviceEndpoint"].into_iter().all(is_same)
-        || verdicts(live) != verdicts(wanted)
-        || memory(live) != memory(wanted)
+    facts(live) != facts(wanted) || verdicts(live) != verdicts(wanted) || memory(live) != memory(wanted)
 }
 
 /// Reasons that make the phase Failed (reference 2.3).

@@ -12,7 +12,7 @@ use jiff::SignedDuration;
 
 use crate::apply::tracked_by;
 use crate::clock::{Clock, SimulatedClock};
-use crate::cluster::simulated::{Delivery, Fate, PodBehaviour, SimulatedCluster, Verb};
+use crate::cluster::simulated::{Delivery, Fate, Pods, SimulatedCluster, Verb};
 use crate::cluster::{Cluster, ClusterError};
 use crate::git::simulated::{self, SimulatedRepository};
 use crate::git::{Author, RepositoryError, Revision};
@@ -571,21 +571,14 @@ fn what_a_push_takes_away_is_pruned_without_a_look_at_the_rest() {
 }
 
 #[test]
-fn numbers_of_pods_that_come_one_by_one_are_written_together() {
+fn numbers_of_pods_are_written_a_moment_later() {
     let mut bench = Bench::new("[{setWeight: 100}]");
-    // Half a minute in which a pod comes each second.
-    let manifest = agent("", "[{setWeight: 100}]").replace("replicas: 2", "replicas: 30");
-    bench.write(AGENT, &manifest);
-    let count = std::sync::atomic::AtomicI64::new(0);
-    bench.cluster.set_pod_script(Box::new(move |_, _| {
-        let pods = count.fetch_add(1, Ordering::Relaxed);
-        PodBehaviour::ReadyAfter(SignedDuration::from_secs(pods + 1))
-    }));
-    bench.run_for(60);
-    let agent = ObjectKey::agent(&AgentKey::new("prod", "agent"));
-    let of_agent = bench.cluster.write_log().iter().filter(|write| write.key == agent).count();
-    // Every three seconds at most, and a few for what does not wait.
-    assert!((8..=15).contains(&of_agent), "{of_agent}");
-    let live = bench.live_agent().unwrap();
-    assert_eq!(live.integer("/status/replicas/available"), Some(30));
+    bench.run_for(20);
+    let available = |bench: &Bench| bench.live_agent().unwrap().integer("/status/replicas/available");
+    assert_eq!(available(&bench), Some(2));
+    bench.cluster.fail_pods(&ObjectKey::new(Kind::DEPLOYMENT, "prod", "agent"), Pods::AtMost(1));
+    bench.run_for(2);
+    assert_eq!(available(&bench), Some(2));
+    bench.run_for(5);
+    assert_eq!(available(&bench), Some(1));
 }
