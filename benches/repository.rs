@@ -89,6 +89,7 @@ fn options() -> SourceOptions {
         branch: Some(BranchName::new("main")),
         author: Author { name: "Serin".to_owned(), email: "serin@example.com".to_owned() },
         rules: Rules::default(),
+        adopt_from: Vec::new(),
         poll_interval: SignedDuration::from_mins(5),
         status: None,
     }

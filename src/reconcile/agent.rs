@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 
-use crate::api::names;
 use crate::apply::tracked_by;
 use crate::cluster::ClusterError;
 use crate::ids::AgentKey;

@@ -47,6 +47,15 @@ impl Bench {
 
     /// The same, where the source `copies` adopts from others.
     fn adopting(steps: &str, from: &[&str]) -> Self {
+        Self::following(&["main", "copies"], steps, from)
+    }
+
+    /// The same with a source of its own and no other.
+    fn alone(steps: &str) -> Self {
+        Self::following(&["main"], steps, &[])
+    }
+
+    fn following(names: &[&str], steps: &str, from: &[&str]) -> Self {
         let clock = Arc::new(SimulatedClock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()));
         let cluster = Arc::new(SimulatedCluster::new(Arc::clone(&clock) as Arc<dyn Clock>));
         let branch = BranchName::new("main");
@@ -65,7 +74,8 @@ impl Bench {
             };
             Arc::new(Source::new(options, Arc::new(repository.clone()), Arc::clone(&schemas)))
         };
-        let sources = vec![source("main", "prod"), source("copies", "copies")];
+        let folder = |name: &&str| source(name, if *name == "main" { "prod" } else { name });
+        let sources = names.iter().map(folder).collect();
         let options =
             CoreOptions { cluster_name: ClusterName::new("sim"), workload: Arc::new(WorkloadSettings::default()) };
         let core = Core::new(
@@ -536,7 +546,7 @@ fn a_clock_that_jumps_by_an_hour_rolls_nothing_back_and_no_pause_lasts_longer_th
 
 #[test]
 fn a_push_looks_at_what_it_changed_and_from_time_to_time_at_everything() {
-    let mut bench = Bench::new("[{setWeight: 100}]");
+    let mut bench = Bench::alone("[{setWeight: 100}]");
     bench.run_for(20);
     // Somebody edits an object of git, and the wake-up is lost.
     bench.cluster.lose_wake_ups(Box::new(|_| Delivery::Lost));
@@ -558,7 +568,7 @@ fn a_push_looks_at_what_it_changed_and_from_time_to_time_at_everything() {
 
 #[test]
 fn what_a_push_takes_away_is_pruned_without_a_look_at_the_rest() {
-    let mut bench = Bench::new("[{setWeight: 100}]");
+    let mut bench = Bench::alone("[{setWeight: 100}]");
     bench.run_for(20);
     let path = TreePath::new("prod/pack-3.0.0.yaml");
     let gone = BTreeMap::from([(path, None)]);
