@@ -23,7 +23,7 @@ use common::{Goal, Table, now, option};
 use jiff::{SignedDuration, Timestamp};
 use serin::api::crds;
 use serin::git::mirror::{Mirror, MirrorSettings};
-use serin::git::{Author, NewCommit, Publication, PublishOutcome, Repository, Revision};
+use serin::git::{Access, Author, NewCommit, Publication, PublishOutcome, Repository, Revision};
 use serin::ids::{BranchName, SourceName, TreePath};
 use serin::manifest::{Rules, Schemas};
 use serin::reconcile::source::{Source, SourceOptions};
@@ -41,7 +41,7 @@ fn main() {
             url: remote.to_str().expect("UTF-8").to_owned(),
             revision: Revision::Branch(BranchName::new("main")),
             folder: folder.path().join("mirror"),
-            credentials: None,
+            access: Access::default(),
         })
         .expect("a mirror"),
     );

@@ -250,7 +250,7 @@ async fn a_fresh_mirror_has_no_past_and_learns_it_only_when_it_must() {
         assert_eq!(view.contains(&next, &tip).await, Ok(true));
         assert!(is_cut_off(), "{way:?}");
         let file = view.snapshot(&next, &TreePath::new("")).await.unwrap();
-        let blobs: Vec<_> = file.files.into_values().collect();
+        let blobs: Vec<_> = file.files.values().cloned().collect();
         assert_eq!(view.read(&blobs, 100).await.unwrap()[0].as_deref(), Some(b"0".as_slice()), "{way:?}");
         // So a decision can be written down.
         let edits = [(TreePath::new("a"), Some(b"decided".to_vec()))].into();
