@@ -135,6 +135,7 @@ fn our_own_metrics_count_what_the_events_tell() {
         .collect();
     insta::assert_snapshot!(shown, @r#"
     # TYPE serin_cluster_requests counter
+    # TYPE serin_leader gauge
     # TYPE serin_pass_duration_seconds histogram
     # TYPE serin_passes counter
     # TYPE serin_queue_depth gauge
@@ -144,6 +145,7 @@ fn our_own_metrics_count_what_the_events_tell() {
     # TYPE serin_source_objects gauge
     # TYPE serin_sync_writes counter
     serin_cluster_requests_total{verb="patch",kind="Deployment.apps",result="ok"} 1
+    serin_leader 0
     serin_pass_duration_seconds_count{kind="agent"} 2
     serin_pass_duration_seconds_sum{kind="agent"} 0.04
     serin_passes_total{kind="agent",result="ok"} 1
