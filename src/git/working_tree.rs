@@ -64,6 +64,13 @@ pub enum WorkingTreeError {
     },
 }
 
+/// What becomes of files that git ignores.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ignored {
+    LeftOut,
+    Read,
+}
+
 /// A folder that paths start at: the root of a repository, or the working folder.
 pub struct WorkingTree {
     root: PathBuf,
@@ -98,13 +105,21 @@ impl WorkingTree {
             listing.files.insert(self.name(&place), place);
             Ok(())
         } else if metadata.is_dir() {
-            self.descend(&place, 0, listing)
+            // Whoever names a folder that git ignores means what is in it.
+            let ignored = if self.is_left_out(&place, metadata.file_type()) { Ignored::Read } else { Ignored::LeftOut };
+            self.descend(&place, ignored, 0, listing)
         } else {
             Err(WorkingTreeError::Special { path: shown(path) })
         }
     }
 
-    fn descend(&self, folder: &Path, depth: usize, listing: &mut Listing) -> Result<(), WorkingTreeError> {
+    fn descend(
+        &self,
+        folder: &Path,
+        ignored: Ignored,
+        depth: usize,
+        listing: &mut Listing,
+    ) -> Result<(), WorkingTreeError> {
         if depth > MAX_FOLDERS {
             return Err(WorkingTreeError::TooDeep { path: shown(folder) });
         }
@@ -112,7 +127,8 @@ impl WorkingTree {
         for entry in fs::read_dir(folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let (place, kind) = (entry.path(), entry.file_type().map_err(failed)?);
-            if entry.file_name() == ".git" || self.is_left_out(&place, kind) {
+            let is_left_out = ignored == Ignored::LeftOut && self.is_left_out(&place, kind);
+            if entry.file_name() == ".git" || is_left_out {
                 continue;
             }
             let name = self.name(&place);
@@ -123,7 +139,7 @@ impl WorkingTree {
             } else if kind.is_dir() && place.join(".git").exists() {
                 listing.not_followed.insert(name, NotFollowed::Submodule);
             } else if kind.is_dir() {
-                self.descend(&place, depth + 1, listing)?;
+                self.descend(&place, ignored, depth + 1, listing)?;
             } else if kind.is_file() {
                 listing.files.insert(name, place);
             }
@@ -256,6 +272,7 @@ mod tests {
         );
         // What is named itself is looked at, whether git ignores it or not.
         assert_eq!(listed(&tree, &root.join("secret.yaml")).0, ["secret.yaml"]);
+        assert_eq!(listed(&tree, &root.join("build")).0, ["build/out.yaml"]);
     }
 
     #[test]

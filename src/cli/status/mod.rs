@@ -189,7 +189,7 @@ pub fn run(args: StatusArgs, typed: &TypedAs, environment: &Environment) -> Resu
             };
         }
         let live = Live::once(args.cluster.clone(), environment, &selection).await?;
-        let Some(mut view) = live.one(&selection).await? else { return show_all(&live.rows(), output) };
+        let Some(mut view) = live.one(&selection)? else { return show_all(&live.rows(), output) };
         if has_repo {
             add_git(&mut view, &args, typed, environment).await;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -123,12 +123,12 @@ pub struct DecisionView {
 }
 
 impl AgentView {
-    /// As the cluster says. `deployments` and `events` may hold others'.
-    pub fn of_cluster(agent: &Object, deployments: &[Arc<Object>], events: &[Arc<Object>], now: Timestamp) -> Self {
+    /// As the cluster says. `deployments` may hold others'.
+    pub fn of_cluster(agent: &Object, deployments: &[Arc<Object>], now: Timestamp) -> Self {
         let key = AgentKey::new(agent.namespace(), agent.name());
         let record = Record::parse(agent.annotation(RECORD_ANNOTATION));
         let pods = pods(agent, deployments);
-        let steps = steps(agent, events);
+        let steps = steps(agent);
         let status = agent_status(&key, agent, &record, &steps, pods);
         let waiting_until = waiting_until(agent, &record, &steps).filter(|until| *until > now);
         Self {
@@ -377,9 +377,9 @@ fn step_text(step: &Step) -> String {
     }
 }
 
-/// The steps of the rollout in flight. The status knows when the present one was entered; when those before it were done,
-/// only the events say, for as long as the server keeps them.
-fn steps(agent: &Object, events: &[Arc<Object>]) -> Vec<StepView> {
+/// The steps of the rollout in flight. The status knows when the first and the present one were entered; the times between
+/// are on the status branch.
+fn steps(agent: &Object) -> Vec<StepView> {
     if !is_active(agent) {
         return Vec::new();
     }
@@ -387,7 +387,6 @@ fn steps(agent: &Object, events: &[Arc<Object>]) -> Vec<StepView> {
     let current = agent.integer("/status/rollout/currentStep").and_then(|step| usize::try_from(step).ok());
     let started = time(agent, "/status/rollout/startedAt");
     let entered = time(agent, "/status/rollout/stepStartedAt");
-    let completed = |index: usize| completed_at(agent, events, index, started?);
     let steps = steps.unwrap_or_default();
     let view = |(index, step): (usize, &Step)| {
         let state = match current {
@@ -396,39 +395,22 @@ fn steps(agent: &Object, events: &[Arc<Object>]) -> Vec<StepView> {
             // Without a step it turns back: what was entered is over.
             _ => StepState::Pending,
         };
-        let before = || if index == 0 { started } else { completed(index - 1) };
         StepView {
             step: u32::try_from(index + 1).unwrap_or(u32::MAX),
             what: step_text(step),
             state,
             entered_at: match state {
-                StepState::Done => before(),
+                StepState::Done => started.filter(|_| index == 0),
                 StepState::Current => entered,
                 StepState::Pending => None,
             },
             completed_at: match state {
-                StepState::Done if Some(index + 1) == current && entered.is_some() => entered,
-                StepState::Done => completed(index),
+                StepState::Done => entered.filter(|_| Some(index + 1) == current),
                 StepState::Current | StepState::Pending => None,
             },
         }
     };
     steps.iter().enumerate().map(view).collect()
-}
-
-/// When the event was recorded that says that a step is done.
-fn completed_at(agent: &Object, events: &[Arc<Object>], index: usize, started: Timestamp) -> Option<Timestamp> {
-    let prefix = format!("step {index}: ");
-    // Events have microseconds, and the clock of the status has more.
-    let earliest = started.checked_sub(SignedDuration::from_millis(1)).unwrap_or(started);
-    events
-        .iter()
-        .filter(|event| event.text("/regarding/uid") == agent.text("/metadata/uid"))
-        .filter(|event| event.text("/reason") == Some("RolloutStep"))
-        .filter(|event| event.text("/note").is_some_and(|note| note.starts_with(&prefix)))
-        .filter_map(|event| time(event, "/series/lastObservedTime").or_else(|| time(event, "/eventTime")))
-        .filter(|at| *at >= earliest)
-        .max()
 }
 
 fn conditions(agent: &Object) -> Vec<ConditionStatus> {

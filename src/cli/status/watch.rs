@@ -15,7 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::cli::exit::{ExitStatus, Failure};
 use crate::cli::output::{Reader, one_line, print_more, print_note};
 use crate::cli::reach::{PATIENCE, connection, explain};
-use crate::cli::status::live::{Events, Live};
+use crate::cli::status::live::Live;
 use crate::cli::status::page::{render_moment, render_page};
 use crate::cli::status::row::AgentRow;
 use crate::cli::status::view::AgentView;
@@ -68,11 +68,9 @@ async fn follow(
     ready(&server).await?;
     let mut changes = server.changes();
     let mut screen = Screen::new(output, std::io::stdout().is_terminal());
-    let events = Arc::new(Events::default());
     let mut tick = tokio::time::interval(TICK);
     loop {
-        let cluster: Arc<dyn Cluster> = server.clone();
-        let live = Live::read(cluster, selection, Arc::clone(&events)).await?;
+        let live = Live::read(server.as_ref(), selection).await?;
         screen.note_silence(silence(&server));
         if screen.show(&live, selection).await? == Reader::Gone {
             return Ok(ExitStatus::Ok);
@@ -165,7 +163,7 @@ impl Screen {
 
     async fn show(&mut self, live: &Live, selection: &Selection) -> Result<Reader, Failure> {
         let now = SystemClock.now();
-        let shown = match live.one(selection).await {
+        let shown = match live.one(selection) {
             Ok(Some(view)) => Shown::One(Box::new(view)),
             Ok(None) => Shown::All(live.rows()),
             // One that was there and is gone may come back.
