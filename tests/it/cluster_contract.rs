@@ -392,9 +392,8 @@ async fn a_rolling_update_keeps_its_capacity(fixture: &dyn Fixture) {
     apply(fixture, FieldManager::Sync, &first, second).await.unwrap();
     let live = until(fixture, "four pods of the second version are available", &first.key(), |live| {
         let available = live.integer("/status/availableReplicas").unwrap_or(0);
-        let total = live.integer("/status/replicas").unwrap_or(0);
         assert!(available >= 3, "25 % of 4 may be unavailable, {available} are available");
-        assert!(total <= 5, "25 % of 4 may be too many, there are {total}");
+        // Not so `replicas`: it sums up what two ReplicaSets said at different moments, and a pod counts in both for a while.
         live.integer("/status/observedGeneration") == Some(2) && is_complete(live, 4)
     })
     .await;
