@@ -175,8 +175,11 @@ impl Walk<'_> {
             match entry.name() {
                 Ok(_) if same.is_some_and(|same| self::form(same.filemode()) == form) => {}
                 Ok(name) => self.drop(name, form),
-                // Names that look alike after all are taken in again below.
-                Err(_) => self.drop(&String::from_utf8_lossy(entry.name_bytes()), Form::Link),
+                // Taken in again below, if it is still there. A file whose name looks like it stays what it is.
+                Err(_) => {
+                    let path = format!("{}{}", self.prefix, String::from_utf8_lossy(entry.name_bytes()));
+                    self.others.remove(&TreePath::new(path));
+                }
             }
         }
         for entry in new {
@@ -448,6 +451,26 @@ mod tests {
             }
         }
         assert!(compared > 500, "{compared}");
+    }
+
+    #[test]
+    fn a_file_stays_whose_name_looks_like_one_that_is_not_utf8() {
+        let listed = |seen: &Seen, repo: &Repository, text: &str| {
+            let mut builder = repo.treebuilder(None).unwrap();
+            let same = repo.blob(b"same").unwrap();
+            builder.insert("a\u{fffd}", same, REGULAR).unwrap();
+            builder.insert(b"a\xff".as_slice(), same, REGULAR).unwrap();
+            builder.insert("b", repo.blob(text.as_bytes()).unwrap(), REGULAR).unwrap();
+            let tree = repo.find_tree(builder.write().unwrap()).unwrap();
+            let who = Signature::new("P", "p@example.com", &Time::new(0, 0)).unwrap();
+            let commit = repo.commit(None, &who, &who, "m", &tree, &[]).unwrap();
+            seen.list(repo, &CommitSha::new(commit.to_string()), &TreePath::new("")).unwrap()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let repo = Repository::init_bare(folder.path()).unwrap();
+        let seen = Seen::default();
+        listed(&seen, &repo, "1");
+        assert_eq!(listed(&seen, &repo, "2"), listed(&Seen::default(), &repo, "2"));
     }
 
     #[test]
