@@ -9,7 +9,7 @@ use crate::git::{NewCommit, Publication, PublishOutcome};
 use crate::ids::{BranchName, CommitSha, TreePath};
 use crate::object::ObjectKey;
 use crate::reconcile::leader::Leading;
-use crate::reconcile::source::{Loaded, Source};
+use crate::reconcile::source::{Asking, Loaded, Source};
 use crate::reconcile::{Core, Key, Next, PassError};
 use crate::rollout::{Decision, Outcome};
 use crate::telemetry::event;
@@ -33,6 +33,7 @@ impl Core {
                 return Ok(next);
             }
             // The decisions are judged by what the branch says now.
+            let asking = source.ask().await;
             let tip = match source.fetch(self.clock.now()).await {
                 Ok(tip) => tip,
                 Err(error) => {
@@ -41,7 +42,7 @@ impl Core {
                 }
             };
             let is_news = source.loaded().is_none_or(|loaded| loaded.commit != tip);
-            let loaded = self.load(source, &tip).await?;
+            let loaded = self.load(source, &asking, &tip).await?;
             if is_news || source.awaits_sync() {
                 let keys = self.after_load(source, &loaded).into_iter();
                 next.now.extend(keys.filter(|key| !matches!(key, Key::Publish(_))));
@@ -52,7 +53,7 @@ impl Core {
                 self.wake_decided(source, &mut next);
                 return Ok(next);
             }
-            if self.push(leading, source, &branch, &loaded, commits, &decisions, &mut next).await? {
+            if self.push(leading, source, &asking, &branch, &loaded, commits, &decisions, &mut next).await? {
                 return Ok(next);
             }
         }
@@ -129,6 +130,7 @@ impl Core {
         &self,
         leading: &Leading,
         source: &Source,
+        asking: &Asking<'_>,
         branch: &BranchName,
         loaded: &Loaded,
         commits: Vec<NewCommit>,
@@ -151,7 +153,7 @@ impl Core {
                 }
                 // First the new commit is what the source says, then the decisions are done: an agent that looks in
                 // between sees them still on their way, never a decision that is neither.
-                self.load(source, tip).await?;
+                self.load(source, asking, tip).await?;
                 for decision in decisions {
                     source.settle(decision);
                     next.now.push(Key::Agent(decision.agent.clone()));

@@ -46,6 +46,8 @@ pub struct Source {
     pub repository: Arc<dyn Repository>,
     schemas: Arc<Schemas>,
     state: Mutex<State>,
+    /// Held from asking the remote to having loaded the answer.
+    asking: tokio::sync::Mutex<()>,
     first_fetch: tokio::sync::watch::Sender<Option<String>>,
 }
 
@@ -65,6 +67,25 @@ struct State {
     is_contested: bool,
     failed_fetches: u32,
     published: Option<(CommitSha, Timestamp)>,
+    /// How often it has started over: what began before that is of no account any more.
+    era: u64,
+    /// How often a sync of everything was asked for.
+    whole_syncs_asked: u64,
+}
+
+/// The turn of whoever asks the remote and loads what it answers: of two who do so side by side, the one with the older
+/// answer might be the last to load it, and its sync would take back what the other has just pushed.
+pub(crate) struct Asking<'a> {
+    _turn: tokio::sync::MutexGuard<'a, ()>,
+    era: u64,
+}
+
+/// A sync under way.
+pub(crate) struct Syncing {
+    /// What was all in the cluster before it.
+    pub(crate) before: Option<Arc<Loaded>>,
+    era: u64,
+    whole_syncs_asked: u64,
 }
 
 /// What the files of one commit say.
@@ -127,6 +148,7 @@ impl Source {
             repository,
             schemas,
             state: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
             first_fetch: tokio::sync::watch::Sender::new(None),
         }
     }
@@ -146,6 +168,25 @@ impl Source {
     /// # Errors
     /// If the repository cannot give them.
     pub async fn load(&self, commit: &CommitSha) -> Result<Arc<Loaded>, RepositoryError> {
+        let asking = self.ask().await;
+        self.load_answer(&asking, commit).await
+    }
+
+    /// Waits for the turn to ask the remote.
+    pub(crate) async fn ask(&self) -> Asking<'_> {
+        let turn = self.asking.lock().await;
+        Asking { _turn: turn, era: self.state().era }
+    }
+
+    /// Loads what the remote has answered to `asking`. Where the source has started over since, nobody else gets to see it.
+    ///
+    /// # Errors
+    /// If the repository cannot give it.
+    pub(crate) async fn load_answer(
+        &self,
+        asking: &Asking<'_>,
+        commit: &CommitSha,
+    ) -> Result<Arc<Loaded>, RepositoryError> {
         if let Some(loaded) = self.loaded()
             && loaded.commit == *commit
         {
@@ -189,7 +230,9 @@ impl Source {
         let loaded = Arc::new(Loaded { commit: commit.clone(), snapshot, desired });
         let mut state = self.state();
         state.cache = Arc::new(files);
-        state.loaded = Some(Arc::clone(&loaded));
+        if state.era == asking.era {
+            state.loaded = Some(Arc::clone(&loaded));
+        }
         Ok(loaded)
     }
 
@@ -198,6 +241,7 @@ impl Source {
     /// read stay.
     pub(crate) fn start_over(&self) {
         let mut state = self.state();
+        state.era += 1;
         state.loaded = None;
         state.synced = None;
         state.synced_whole = None;
@@ -208,22 +252,30 @@ impl Source {
         self.first_fetch.send_replace(None);
     }
 
-    /// A sync came to its end; all that `loaded` says is in the cluster, if it is complete.
-    pub(crate) fn sync_finished(&self, loaded: &Arc<Loaded>, is_complete: bool) {
+    /// A sync begins. Until it has come to its end it is not known what is in the cluster: what it has written of a commit
+    /// before it failed may be gone again from the next.
+    pub(crate) fn sync_begins(&self) -> Syncing {
         let mut state = self.state();
+        Syncing { before: state.synced_whole.take(), era: state.era, whole_syncs_asked: state.whole_syncs_asked }
+    }
+
+    /// A sync came to its end; all that `loaded` says is in the cluster, if it is complete.
+    pub(crate) fn sync_finished(&self, syncing: &Syncing, loaded: &Arc<Loaded>, is_complete: bool) {
+        let mut state = self.state();
+        if state.era != syncing.era {
+            return;
+        }
         state.synced = Some(loaded.commit.clone());
-        let is_whole = is_complete && loaded.desired.allows_pruning();
+        let is_whole =
+            is_complete && loaded.desired.allows_pruning() && state.whole_syncs_asked == syncing.whole_syncs_asked;
         state.synced_whole = is_whole.then(|| Arc::clone(loaded));
     }
 
-    /// What was all in the cluster after the last sync.
-    pub(crate) fn synced_whole(&self) -> Option<Arc<Loaded>> {
-        self.state().synced_whole.clone()
-    }
-
-    /// The next sync looks at everything again.
+    /// The next sync that begins looks at everything again.
     pub(crate) fn sync_whole_next(&self) {
-        self.state().synced_whole = None;
+        let mut state = self.state();
+        state.whole_syncs_asked += 1;
+        state.synced_whole = None;
     }
 
     /// Whether its repository was asked at least once, whatever the answer.

@@ -13,7 +13,7 @@ use crate::ids::{AgentKey, CommitSha, SourceName};
 use crate::manifest::Diagnostic;
 use crate::object::{Kind, Object, ObjectKey};
 use crate::reconcile::leader::Leading;
-use crate::reconcile::source::{Loaded, Source};
+use crate::reconcile::source::{Asking, Loaded, Source};
 use crate::reconcile::{Core, Key, Next, PassError, jittered};
 use crate::telemetry::{SyncVerb, event};
 
@@ -32,6 +32,7 @@ impl Core {
     /// Asks the remote where its branch is, and loads what is new.
     pub(super) async fn fetch(&self, source: &Source) -> Result<Next, PassError> {
         let name = &source.options.name;
+        let asking = source.ask().await;
         let before = source.loaded().map(|loaded| loaded.commit.clone());
         let started = self.clock.now();
         let fetched = source.fetch(started).await;
@@ -54,20 +55,25 @@ impl Core {
         if before.as_ref() == Some(&commit) && !source.awaits_sync() {
             return Ok(next);
         }
-        let loaded = self.load(source, &commit).await?;
+        let loaded = self.load(source, &asking, &commit).await?;
         next.now.extend(self.after_load(source, &loaded));
         Ok(next)
     }
 
     /// Loads a commit and says what is wrong with it.
-    pub(super) async fn load(&self, source: &Source, commit: &CommitSha) -> Result<Arc<Loaded>, PassError> {
+    pub(super) async fn load(
+        &self,
+        source: &Source,
+        asking: &Asking<'_>,
+        commit: &CommitSha,
+    ) -> Result<Arc<Loaded>, PassError> {
         if let Some(loaded) = source.loaded()
             && loaded.commit == *commit
         {
             return Ok(loaded);
         }
         let name = &source.options.name;
-        let loaded = source.load(commit).await?;
+        let loaded = source.load_answer(asking, commit).await?;
         let desired = &loaded.desired;
         event::ManifestsRead { source: name, commit, valid: desired.objects.len(), invalid: desired.held.len() }
             .emit(&self.metrics);
@@ -106,14 +112,15 @@ impl Core {
     pub(super) async fn sync(&self, leading: &Leading, source: &Source) -> Result<Next, PassError> {
         let Some(loaded) = source.loaded() else { return Ok(Next::default()) };
         // Where there are several sources, what one of them says may give to another what that holds unchanged.
-        let before = source.synced_whole().filter(|_| self.sources.len() == 1);
+        let syncing = source.sync_begins();
+        let before = syncing.before.as_ref().filter(|_| self.sources.len() == 1);
         let plan = match before {
-            Some(before) => self.plan_changes(source, &before, &loaded).await?,
+            Some(before) => self.plan_changes(source, before, &loaded).await?,
             None => self.plan_everything(source, &loaded).await?,
         };
         self.tell_owners(source, &plan);
         let Performed { next, is_complete } = self.perform(leading, source, &loaded, plan).await?;
-        source.sync_finished(&loaded, is_complete);
+        source.sync_finished(&syncing, &loaded, is_complete);
         Ok(next)
     }
 
@@ -154,7 +161,11 @@ impl Core {
                 continue;
             }
             let plan = self.plan_one(source, &loaded, key).await?;
-            let Performed { next: follow, .. } = self.perform(leading, source, &loaded, plan).await?;
+            let Performed { next: follow, is_complete } = self.perform(leading, source, &loaded, plan).await?;
+            if !is_complete {
+                // No change in git leads back to it: the sync that tries it again has to look for it.
+                source.sync_whole_next();
+            }
             next.now.extend(follow.now);
             next.later.extend(follow.later);
         }

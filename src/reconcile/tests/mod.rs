@@ -2,6 +2,7 @@
 
 mod outage;
 mod surroundings;
+mod syncs;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
