@@ -25,5 +25,5 @@ pub use extract::owned;
 pub(crate) use fields::SERVER_METADATA;
 pub use fields::{FieldSet, PathElement};
 pub use ownership::{Claimant, Claimants, Owner, tracked_by, tracking_id};
-pub use plan::{Prune, Refusal, SyncPlan, plan_sync};
+pub use plan::{Prune, Refusal, SyncPlan, is_of_source, plan_sync};
 pub use schema::{Form, Shape, canonical_json, item_key};

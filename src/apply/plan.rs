@@ -126,9 +126,9 @@ pub fn plan_sync<'a>(
     plan
 }
 
-/// Whether the source applied this very object. A copy that somebody made of it under another name carries
-/// the label too, but its annotation names the original.
-fn is_of_source(live: &Object, key: &ObjectKey, source: &SourceName) -> bool {
+/// Whether the source applied this very object, and may delete it. A copy that somebody made of it under another name
+/// carries the label too, but its annotation names the original.
+pub fn is_of_source(live: &Object, key: &ObjectKey, source: &SourceName) -> bool {
     live.label(SOURCE_LABEL) == Some(source.as_str())
         && live.annotation(TRACKING_ANNOTATION) == Some(tracking_id(source, key).as_str())
 }

@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::apply::is_of_source;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::git::RepositoryError;
@@ -254,7 +255,7 @@ impl Core {
         if changed.kind == Kind::AGENT_RUNTIME {
             let callers = self.callers_of(&AgentKey::new(&changed.namespace, &changed.name));
             let agents = wake::agents_touched(changed, &[], None).into_iter().chain(callers);
-            return Ok(agents.map(Key::Agent).collect());
+            return Ok(agents.map(Key::Agent).chain(self.prune_of(changed).await?).collect());
         }
         if changed.kind == Kind::SECRET {
             let providers = self.list(&Kind::PROVIDER, Some(&changed.namespace)).await?;
@@ -276,7 +277,28 @@ impl Core {
         {
             keys.push(Key::Object(changed.clone()));
         }
+        keys.extend(self.prune_of(changed).await?);
         Ok(keys)
+    }
+
+    /// The sync that prunes an object which is there although git has dropped it: a pass that had read git before has made
+    /// it once more, or somebody has restored it. The sync of a change does not look for it.
+    async fn prune_of(&self, changed: &ObjectKey) -> Result<Option<Key>, PassError> {
+        if !sync::SYNCED_KINDS.contains(&changed.kind) || !self.sources.values().any(|source| source.drops(changed)) {
+            return Ok(None);
+        }
+        let live = match self.cluster.get(changed).await {
+            Err(ClusterError::NotServed { .. }) => None,
+            other => other?,
+        };
+        let Some(live) = live.filter(|live| !live.is_terminating()) else { return Ok(None) };
+        let is_to_go =
+            |source: &&Arc<Source>| source.drops(changed) && is_of_source(&live, changed, &source.options.name);
+        let source = self.sources.values().find(is_to_go);
+        Ok(source.map(|source| {
+            source.sync_whole_next();
+            Key::Sync(source.options.name.clone())
+        }))
     }
 
     /// The keys to begin with, and to look at from time to time.

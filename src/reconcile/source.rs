@@ -278,6 +278,17 @@ impl Source {
         state.synced_whole = None;
     }
 
+    /// Whether an object that this source has applied is to go, because it is gone from git.
+    pub(crate) fn drops(&self, key: &ObjectKey) -> bool {
+        let state = self.state();
+        let Some(loaded) = &state.loaded else { return false };
+        let Desired { objects, held, .. } = &loaded.desired;
+        !objects.contains_key(key)
+            && !held.contains(key)
+            && loaded.desired.allows_pruning()
+            && !state.kept.contains_key(key)
+    }
+
     /// Whether its repository was asked at least once, whatever the answer.
     pub(crate) fn was_asked(&self) -> bool {
         self.first_fetch.borrow().is_some()

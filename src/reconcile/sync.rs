@@ -392,7 +392,7 @@ fn is_transient(error: &ClusterError) -> bool {
 }
 
 /// The kinds that are looked through for what is to be pruned, besides those that are in git now.
-const SYNCED_KINDS: [Kind; 6] = [
+pub(crate) const SYNCED_KINDS: [Kind; 6] = [
     Kind::CONFIG_MAP,
     Kind::PROMPT_PACK,
     Kind::PROVIDER,

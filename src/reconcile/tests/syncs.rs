@@ -57,6 +57,36 @@ fn an_object_whose_drift_the_server_does_not_let_undo_is_tried_again_soon() {
 }
 
 #[test]
+fn what_comes_back_after_git_has_dropped_it_is_pruned_again_at_once() {
+    let mut bench = Bench::alone("[{setWeight: 100}]");
+    bench.run_for(20);
+    let before = bench.cluster.live(&pack_key("pack-3-0-0")).unwrap();
+    remove(&bench, &["prod/pack-3.0.0.yaml"]);
+    bench.fetch();
+    bench.run_for(5);
+    assert!(bench.cluster.live(&pack_key("pack-3-0-0")).is_none());
+    // A pass that has read git before that, a backup that is restored.
+    let mut copy = Object::bare(&pack_key("pack-3-0-0"));
+    copy.set(&["spec"], before.at("/spec").cloned().unwrap());
+    for (map, name) in
+        [("labels", crate::api::names::SOURCE_LABEL), ("annotations", crate::api::names::TRACKING_ANNOTATION)]
+    {
+        let value = before.at("/metadata").unwrap()[map][name].clone();
+        copy.set(&["metadata", map, name], value);
+    }
+    bench.cluster.create("velero", &copy).unwrap();
+    bench.follow();
+    bench.run_for(5);
+    assert!(bench.cluster.live(&pack_key("pack-3-0-0")).is_none());
+    // What is nobody's stays.
+    copy.set(&["metadata", "annotations", crate::api::names::TRACKING_ANNOTATION], "else:x/y:z/w");
+    bench.cluster.create("kubectl", &copy).unwrap();
+    bench.follow();
+    bench.run_for(5);
+    assert!(bench.cluster.live(&pack_key("pack-3-0-0")).is_some());
+}
+
+#[test]
 fn a_fetch_does_not_run_beside_a_publication_of_the_same_source() {
     let mut bench = Bench::alone("[{setWeight: 100}]");
     bench.run_for(20);
