@@ -157,7 +157,12 @@ impl<'a> Scene<'a> {
         let known = match flight {
             // What stable has in flight is what is left to it. Where the autoscaler came later, the spec said it before.
             Some(flight) => flight.autoscaled_total,
-            None => self.stable_deployment.as_ref().map(|deployment| deployment.wanted),
+            // A candidate without a rollout is one whose record was lost: stable may have given it all pods, and none at
+            // all would end both the agent and its autoscaler.
+            None => {
+                let left = self.candidate_deployment.as_ref().map_or(0, |deployment| deployment.wanted);
+                self.stable_deployment.as_ref().map(|deployment| deployment.wanted.max(left))
+            }
         };
         known.unwrap_or_else(|| self.spec.total_replicas())
     }

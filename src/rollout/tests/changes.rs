@@ -184,6 +184,15 @@ fn stable_gets_all_its_pods_back_also_where_the_candidate_vanishes_at_once() {
 }
 
 #[test]
+fn an_autoscaled_agent_whose_record_is_lost_keeps_pods() {
+    let mut bench = autoscaled(100);
+    bench.annotate(crate::api::names::RECORD_ANNOTATION, "edited to nonsense");
+    bench.push(|spec| spec["rollout"]["candidate"] = Value::Null);
+    bench.run();
+    assert_eq!(bench.wanted(), (Some(4), None));
+}
+
+#[test]
 fn autoscaling_that_is_turned_on_in_flight_does_not_lose_pods() {
     let mut bench = Bench::with_candidate(json!({"steps": [{"setWeight": 50}, {"pause": {}}], "trafficRouting": {}}));
     bench.run();
