@@ -25,7 +25,7 @@ const KINDS: [(&str, usize); 8] = [
     ("patch deployments assistant", 4),
     ("patch deployments assistant-canary", 3),
     ("delete deployments assistant-canary", 1),
-    // Started, promoted.
+    // Promoting, promoted.
     ("create events", 2),
     // The candidate has no providers, so there is nothing to override.
     ("patch configmaps assistant-canary-config", 0),

@@ -145,5 +145,5 @@ fn people_get_an_event_when_a_rollout_starts_and_when_it_ends_and_none_between()
     let decision = run(&mut bench).decision.unwrap();
     bench.land(&decision);
     run(&mut bench);
-    assert_eq!(reasons, ["RolloutStarted", "RolloutPromoted"]);
+    assert_eq!(reasons, ["RolloutPromoting", "RolloutPromoted"]);
 }
