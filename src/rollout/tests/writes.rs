@@ -129,7 +129,7 @@ fn a_promoted_rollout_whose_status_is_lost_ends_once_more_and_moves_nothing() {
 }
 
 #[test]
-fn people_get_an_event_when_a_rollout_starts_and_when_it_ends_and_none_between() {
+fn people_get_an_event_when_a_promotion_begins_and_when_a_rollout_ends_and_none_between() {
     let mut bench = weighted(json!([{"setWeight": 50}, {"setWeight": 100}]));
     let mut reasons = Vec::new();
     let mut run = |bench: &mut Bench| loop {
