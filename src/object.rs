@@ -25,6 +25,8 @@ macro_rules! known_kind {
     ($($(#[$doc:meta])* $name:ident = $group:literal / $version:literal, $kind:literal;)*) => {
         impl Kind {
             $($(#[$doc])* pub const $name: Self = Self::known($group, $version, $kind);)*
+
+            const KNOWN: &'static [Self] = &[$(Self::$name),*];
         }
     };
 }
@@ -66,7 +68,13 @@ impl Kind {
     /// The kind that `apiVersion` (`group/version`, or `version` for the core group) and `kind` name.
     pub fn from_api_version(api_version: &str, kind: &str) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        Self { group: group.to_owned().into(), version: version.to_owned().into(), kind: kind.to_owned().into() }
+        // Almost always it is one of these, which are compared and copied without a copy of their texts.
+        let is_it = |known: &&Self| known.kind == kind && known.group == group && known.version == version;
+        Self::KNOWN.iter().find(is_it).cloned().unwrap_or_else(|| Self {
+            group: group.to_owned().into(),
+            version: version.to_owned().into(),
+            kind: kind.to_owned().into(),
+        })
     }
 
     /// The value of the field `apiVersion`.
@@ -112,6 +120,20 @@ impl fmt::Display for ObjectKey {
             write!(f, "{} {}/{}", self.kind.kind, self.namespace, self.name)
         }
     }
+}
+
+/// The value at a JSON pointer (RFC 6901). The same as [`Value::pointer`], which copies each name twice: the engine asks for
+/// hundreds of fields in each pass, and none of their names has an escape.
+pub(crate) fn value_at<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
+    if pointer.contains('~') {
+        return value.pointer(pointer);
+    }
+    let Some(path) = pointer.strip_prefix('/') else { return pointer.is_empty().then_some(value) };
+    path.split('/').try_fold(value, |value, name| match value {
+        Value::Object(map) => map.get(name),
+        Value::Array(_) => value.pointer(&format!("/{name}")),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    })
 }
 
 /// An object: a JSON map with `apiVersion`, `kind` and `metadata.name`.
@@ -162,6 +184,18 @@ impl Object {
             self.text("/kind").unwrap_or_default(),
         );
         ObjectKey::new(kind, self.namespace(), self.name())
+    }
+
+    /// Whether it is of `kind`.
+    pub fn is_of(&self, kind: &Kind) -> bool {
+        let api_version = self.text("/apiVersion").unwrap_or_default();
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        group == kind.group && version == kind.version && self.text("/kind") == Some(kind.kind.as_ref())
+    }
+
+    /// Whether `key` names this object.
+    pub fn is_named_by(&self, key: &ObjectKey) -> bool {
+        self.name() == key.name && self.namespace() == key.namespace && self.is_of(&key.kind)
     }
 
     /// `metadata.name`.
@@ -217,15 +251,10 @@ impl Object {
 
     /// The value at a JSON pointer (RFC 6901).
     pub fn at(&self, pointer: &str) -> Option<&Value> {
-        let (first, rest) = match pointer.strip_prefix('/')?.split_once('/') {
-            Some((first, rest)) => (first, Some(rest)),
-            None => (&pointer[1..], None),
-        };
-        let value = self.0.get(first)?;
-        match rest {
-            Some(rest) => value.pointer(&format!("/{rest}")),
-            None => Some(value),
-        }
+        let path = pointer.strip_prefix('/')?;
+        // What is behind the first name is a pointer, too, or nothing, which is the value itself.
+        let (first, rest) = path.split_at(path.find('/').unwrap_or(path.len()));
+        value_at(self.0.get(first)?, rest)
     }
 
     /// The text at a JSON pointer.
@@ -266,5 +295,59 @@ impl Object {
             map = next;
         }
         map.insert((*last).to_owned(), value.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pointer_leads_to_where_serde_json_says() {
+        let value = json!({"a": {"b": [1, {"c": null}], "d/e": 2, "f~g": 3, "": 4}, "0": 5});
+        let pointers = [
+            "",
+            "/",
+            "a",
+            "/a",
+            "/a/",
+            "/a/b",
+            "/a/b/0",
+            "/a/b/00",
+            "/a/b/+1",
+            "/a/b/-",
+            "/a/b/1/c",
+            "/a/b/1/c/d",
+            "/a/b/2",
+            "/a/d~1e",
+            "/a/d/e",
+            "/a/f~0g",
+            "/a/f~g",
+            "/0",
+            "/0/0",
+            "//",
+        ];
+        for pointer in pointers {
+            assert_eq!(value_at(&value, pointer), value.pointer(pointer), "{pointer:?}");
+        }
+    }
+
+    #[test]
+    fn an_object_is_named_by_its_own_key_alone() {
+        let value = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "n"}});
+        let object = Object::from_value(value).unwrap();
+        let key = ObjectKey::new(Kind::DEPLOYMENT, "n", "a");
+        assert_eq!(object.key(), key);
+        assert!(object.is_named_by(&key) && object.is_of(&Kind::DEPLOYMENT));
+        let others = [
+            ObjectKey::new(Kind::SERVICE, "n", "a"),
+            ObjectKey::new(Kind::from_api_version("apps/v1beta1", "Deployment"), "n", "a"),
+            ObjectKey::new(Kind::from_api_version("v1", "Deployment"), "n", "a"),
+            ObjectKey::new(Kind::DEPLOYMENT, "m", "a"),
+            ObjectKey::new(Kind::DEPLOYMENT, "n", "b"),
+        ];
+        assert!(others.iter().all(|other| !object.is_named_by(other)));
     }
 }

@@ -109,6 +109,10 @@ impl Comparison {
                     _ => {
                         for (name, value) in map {
                             let live = live_map.get(name);
+                            // Most is as it should be, and to see that takes no look at who owns it.
+                            if live == Some(value) {
+                                continue;
+                            }
                             self.compare(&path.field(name), value, live, shape.field(name), &owners.field(name));
                         }
                         true
@@ -161,6 +165,9 @@ impl Comparison {
                 .get(i)
                 .filter(|live| item_key(live, keys).as_ref() == Some(&key))
                 .or_else(|| live_items.iter().find(|live| item_key(live, keys).as_ref() == Some(&key)));
+            if live == Some(item) {
+                continue;
+            }
             let title = item_title(item, keys);
             self.compare(&path.item(&title), item, live, &shape, &owners.child(&format!("k:{key}")));
         }
@@ -209,9 +216,12 @@ impl Comparison {
         }
         for (element, below) in own {
             if let Some(name) = element.strip_prefix("f:") {
-                let wanted = wanted.and_then(|wanted| wanted.get(name));
+                let (wanted, live) = (wanted.and_then(|wanted| wanted.get(name)), live.get(name));
+                if live.is_none() || live == wanted {
+                    continue;
+                }
                 let (path, owners) = (path.field(name), owners.child(element));
-                self.removals(&path, below, wanted, live.get(name), shape.field(name), &owners);
+                self.removals(&path, below, wanted, live, shape.field(name), &owners);
             } else if let Some(key) = element.strip_prefix("k:") {
                 let Ok(Value::Object(keys)) = serde_json::from_str::<Value>(key) else { continue };
                 let wanted = wanted.and_then(|wanted| find_item(wanted, &keys));

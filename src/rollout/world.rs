@@ -38,7 +38,7 @@ pub struct World {
 impl World {
     /// The live object under `name` in the agent's namespace.
     pub fn live(&self, kind: &Kind, name: &str) -> Option<&Arc<Object>> {
-        self.live.iter().find(|object| object.name() == name && object.key().kind == *kind)
+        self.live.iter().find(|object| object.name() == name && object.is_of(kind))
     }
 
     /// The other agent `agent`, if it is there.
@@ -48,7 +48,7 @@ impl World {
 
     /// The live object that `key` names.
     pub fn live_at(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
-        self.live.iter().find(|object| object.key() == *key)
+        self.live.iter().find(|object| object.is_named_by(key))
     }
 }
 

@@ -2,9 +2,11 @@
 
 use serde_json::{Map, Value};
 
+use crate::object::value_at;
+
 /// The value at `pointer`, unless it is `null`.
 pub(super) fn present<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
-    value.pointer(pointer).filter(|value| !value.is_null())
+    value_at(value, pointer).filter(|value| !value.is_null())
 }
 
 /// The text at `pointer`, unless it is empty.

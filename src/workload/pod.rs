@@ -83,7 +83,9 @@ pub(super) fn render_template(inputs: &Inputs<'_>, labels: Map<String, Value>) -
         ("priorityClassName", text(spec, "/podOverrides/priorityClassName").map(Value::from)),
         ("imagePullSecrets", joined(spec, "/podOverrides/imagePullSecrets", "")),
     ]);
-    Ok(json!({"metadata": {"labels": labels, "annotations": annotations(inputs)}, "spec": pod}))
+    // Moved and not by `json!`, which copies what is put into it.
+    let metadata = object([("labels", Some(labels.into())), ("annotations", Some(annotations(inputs).into()))]);
+    Ok(object([("metadata", Some(metadata)), ("spec", Some(pod))]))
 }
 
 fn annotations(inputs: &Inputs<'_>) -> Map<String, Value> {

@@ -69,7 +69,7 @@ pub(super) fn owned(
         "controller": true,
         "blockOwnerDeletion": true,
     });
-    object.set(&["metadata", "ownerReferences"], json!([owner]));
+    object.set(&["metadata", "ownerReferences"], vec![owner]);
     Ok(object)
 }
 
