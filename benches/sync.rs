@@ -17,7 +17,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use common::{Goal, Table, now, option};
+use common::{Goal, Table, application, now, option, patiently};
 use futures::{StreamExt as _, TryStreamExt as _};
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -101,19 +101,9 @@ async fn measure(applications: u64) {
 }
 
 fn write(site: &Site, i: u64, note: &str) {
-    let namespace = &site.namespace;
-    let agent = format!(
-        "apiVersion: omnia.altairalabs.ai/v1alpha1\nkind: AgentRuntime\nmetadata:\n  name: agent-{i}\n  namespace: {namespace}\n  \
-         annotations:\n    note: {note}\nspec:\n  facades:\n    - type: websocket\n      port: 8080\n  promptPackRef:\n    \
-         name: pack-{i}\n    version: 1.0.0\n  runtime:\n    replicas: 0\n"
-    );
-    let pack = format!(
-        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: pack-{i}\n  namespace: {namespace}\ndata:\n  pack.json: '{{}}'\n---\n\
-         apiVersion: omnia.altairalabs.ai/v1alpha1\nkind: PromptPack\nmetadata:\n  name: pack-{i}\n  namespace: {namespace}\nspec:\n  \
-         packName: pack-{i}\n  version: 1.0.0\n  source:\n    type: configmap\n    configMapRef:\n      name: pack-{i}\n"
-    );
-    site.clone.write(&format!("apps/{i}/agent.yaml"), &agent);
-    site.clone.write(&format!("apps/{i}/pack.yaml"), &pack);
+    for (file, text) in application(&site.namespace, i, note) {
+        site.clone.write(&file, &text);
+    }
 }
 
 async fn until_note(site: &Site, i: u64, note: &str) {
@@ -126,7 +116,7 @@ async fn until_note(site: &Site, i: u64, note: &str) {
 
 /// Waits until each agent carries the note. Looks as rarely as the result allows: lists cost the API server, too.
 async fn until_all(site: &Site, applications: u64, note: &str) {
-    patiently("all are applied", || async {
+    patiently(applications, "all are applied", || async {
         let agents = site.list("agentruntimes").await;
         agents.iter().filter(|agent| agent["metadata"]["annotations"]["note"] == note).count() as u64 == applications
     })
@@ -134,26 +124,17 @@ async fn until_all(site: &Site, applications: u64, note: &str) {
 }
 
 async fn until_owned(site: &Site, applications: u64) {
-    patiently("all run", || async {
+    patiently(applications, "all run", || async {
         let agents = site.list("agentruntimes").await;
         agents.iter().filter(|agent| !agent["status"]["serviceEndpoint"].is_null()).count() as u64 == applications
     })
     .await;
 }
 
-/// As long as it takes: a thousand of anything take longer than a test waits.
-async fn patiently<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    let started = now();
-    while !holds().await {
-        assert!(started.elapsed() < Duration::from_secs(900), "{what}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-}
-
 /// Waits until the daemon has asked nothing for a while.
 async fn until_quiet(site: &Site) {
     let mut before = usize::MAX;
-    patiently("the daemon rests", || {
+    patiently(1, "the daemon rests", || {
         let count = site.requests().iter().filter(|request| request.verb() != "watch").count();
         let is_quiet = std::mem::replace(&mut before, count) == count;
         async move {

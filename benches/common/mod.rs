@@ -13,11 +13,11 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// How long something takes, and what it gives.
-pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
-    let started = now();
-    let result = work();
-    (started.elapsed(), result)
+/// How long this thread has been on a processor: what others do on the machine counts less than in the time of the clock.
+pub(crate) fn cpu() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
+    let nanoseconds = text.split(' ').next().and_then(|number| number.parse().ok()).expect("a number");
+    Duration::from_nanos(nanoseconds)
 }
 
 /// The value of `--name=value` on the command line or of the environment variable `NAME`, else what is usual.
@@ -29,6 +29,31 @@ pub(crate) fn option(name: &str, usual: u64) -> u64 {
         None => usual,
         Some(text) => text.parse().unwrap_or_else(|_| panic!("--{name} is a number, not {text:?}")),
     }
+}
+
+/// Looks again and again, for as long as `count` of anything may take on a slow machine, and the more rarely the more there are:
+/// lists cost the API server, too.
+pub(crate) async fn patiently<F: Future<Output = bool>>(count: u64, what: &str, mut holds: impl FnMut() -> F) {
+    let (started, pause) = (now(), Duration::from_millis(50 + count / 5));
+    while !holds().await {
+        assert!(started.elapsed() < Duration::from_secs(300 + count), "{what}");
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// The files of an application without pods: an agent, a pack, a ConfigMap. The note is a field of the agent.
+pub(crate) fn application(namespace: &str, i: u64, note: &str) -> [(String, String); 2] {
+    let agent = format!(
+        "apiVersion: omnia.altairalabs.ai/v1alpha1\nkind: AgentRuntime\nmetadata:\n  name: agent-{i}\n  namespace: {namespace}\n  \
+         annotations:\n    note: {note}\nspec:\n  facades:\n    - type: websocket\n      port: 8080\n  promptPackRef:\n    \
+         name: pack-{i}\n    version: 1.0.0\n  runtime:\n    replicas: 0\n"
+    );
+    let pack = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: pack-{i}\n  namespace: {namespace}\ndata:\n  pack.json: '{{}}'\n---\n\
+         apiVersion: omnia.altairalabs.ai/v1alpha1\nkind: PromptPack\nmetadata:\n  name: pack-{i}\n  namespace: {namespace}\nspec:\n  \
+         packName: pack-{i}\n  version: 1.0.0\n  source:\n    type: configmap\n    configMapRef:\n      name: pack-{i}\n"
+    );
+    [(format!("apps/{i}/agent.yaml"), agent), (format!("apps/{i}/pack.yaml"), pack)]
 }
 
 /// What a row must be for its goal to be reached.

@@ -1,0 +1,194 @@
+//! Many rollouts at once, on a real control plane, with real Deployments and pods that are ready at once.
+//!
+//! Three questions about the daemon of this build. How long do all take without pauses, from the push to the last promotion?
+//! The floor is a bare loop that sends the writes which the daemon made, each agent's in their order, the agents side by side,
+//! with 32 requests at once, while no daemon runs; it waits for no pod, so no rollout can be as fast. How long does a weight stay on pods
+//! of a candidate that fail? And what does a restart with all of them in flight move?
+//!
+//! `cargo bench --bench rollouts -- --agents=20`
+
+#[expect(dead_code, reason = "each program uses a part of it")]
+mod common;
+#[expect(dead_code, reason = "each program uses a part of it")]
+#[path = "../tests/it/support/mod.rs"]
+mod support;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use common::{Goal, Table, now, option, patiently};
+use futures::StreamExt as _;
+use serde_json::Value;
+use support::control_plane::{AuditEvent, AuditMark, User};
+use support::kubelet::Behaviour;
+use support::manifests::{Manifest, pack};
+use support::site::Site;
+
+/// Requests of the floor that are under way at once.
+const AT_ONCE: usize = 32;
+/// Pods of each agent.
+const PODS: u64 = 4;
+
+fn main() {
+    let agents = option("agents", 20);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(measure(agents));
+}
+
+async fn measure(agents: u64) {
+    let site = Site::empty().await;
+    let manifest = Manifest { replicas: PODS, ..Manifest::new(&["25", "50", "100"]) };
+    for version in ["1.0.0", "2.0.0", "3.0.0"] {
+        site.clone.write(&format!("packs/{version}.yaml"), &pack(&site.namespace, version));
+    }
+    push(&site, agents, &manifest);
+    site.start().await;
+    until_at_rest(&site, agents, "1.0.0").await;
+
+    let mark = site.plane.audit_mark();
+    push(&site, agents, &manifest.candidate("2.0.0"));
+    let started = now();
+    site.announce();
+    until_at_rest(&site, agents, "2.0.0").await;
+    let promoted = started.elapsed();
+    let writes = writes(&site, mark);
+
+    // All of them wait for a person at half of the weight.
+    let paused = Manifest { version: "2.0.0".to_owned(), ..Manifest::new(&["50", "forever", "100"]) };
+    site.clone.pull();
+    push(&site, agents, &paused.candidate("3.0.0"));
+    site.announce();
+    until_paused(&site, agents).await;
+    let before = weights(&site).await;
+    let mark = site.plane.audit_mark();
+    site.kill();
+    let started = now();
+    site.start().await;
+    until_resumed(&site, agents).await;
+    let resumed = started.elapsed();
+    site.until_looked_at().await;
+    assert_eq!(weights(&site).await, before, "a restart moves no weight");
+    let moved = self::writes(&site, mark).iter().filter(|write| write.resource() == "deployments").count();
+
+    let started = now();
+    site.pods_are("agent-0-canary", Behaviour::Crash).await;
+    let failed = started.elapsed();
+    site.until("its weight is gone", || async {
+        site.replicas("agent-0").await.is_some_and(|(wanted, _)| wanted == PODS)
+    })
+    .await;
+    let gone = started.elapsed();
+
+    site.kill();
+    let count = writes.len();
+    let (floor, refused) = floor(&site, writes).await;
+
+    let mut table = Table::default();
+    let seconds = |time: Duration| time.as_secs_f64();
+    let title = format!("{agents} rollouts, push to all promoted");
+    table.row(&title, seconds(promoted), Some(seconds(floor)), "s", Goal::Ratio(1.5));
+    table.row("writes of each", count as f64 / agents as f64, None, "", Goal::AtMost(20.0));
+    table.row("writes of the floor that were refused", refused as f64, None, "", Goal::Told);
+    table.row("a candidate's pods fail, to its weight gone", seconds(gone), None, "s", Goal::AtMost(1.0));
+    table.row("of it until the last of them has failed", seconds(failed), None, "s", Goal::Told);
+    table.row("restart in flight, to all resumed", seconds(resumed), None, "s", Goal::AtMost(5.0));
+    table.row("restart in flight, writes of Deployments", moved as f64, None, "", Goal::AtMost(0.0));
+    table.print("the same writes by a bare loop, 32 at once, which waits for no pod");
+}
+
+fn push(site: &Site, agents: u64, manifest: &Manifest) {
+    for i in 0..agents {
+        let manifest = Manifest { name: format!("agent-{i}"), ..manifest.clone() };
+        site.clone.write(&format!("agents/{i}.yaml"), &manifest.render(&site.namespace));
+    }
+    site.clone.commit("all of them");
+    site.clone.push();
+}
+
+async fn until_at_rest(site: &Site, agents: u64, version: &str) {
+    let is_at_rest = |agent: &Value| {
+        let status = &agent["status"];
+        status["activeVersion"] == version && status["rollout"]["active"] != true
+    };
+    until_all(site, agents, version, is_at_rest).await;
+}
+
+async fn until_paused(site: &Site, agents: u64) {
+    let is_paused = |agent: &Value| agent["status"]["rollout"]["currentStep"] == 1;
+    until_all(site, agents, "all pause", is_paused).await;
+}
+
+async fn until_all(site: &Site, agents: u64, what: &str, holds: impl Fn(&Value) -> bool) {
+    patiently(agents, what, || async {
+        site.list("agentruntimes").await.iter().filter(|agent| holds(agent)).count() as u64 == agents
+    })
+    .await;
+}
+
+/// Waits until the daemon counts all rollouts among those that it leads.
+async fn until_resumed(site: &Site, agents: u64) {
+    patiently(1, "all are resumed", || async {
+        let metrics = site.http("/metrics").unwrap_or_default();
+        let active = metrics.lines().filter(|line| line.starts_with("omnia_rollout_active{"));
+        active.filter(|line| line.ends_with(" 1")).count() as u64 == agents
+    })
+    .await;
+}
+
+/// The pods that each Deployment is meant to have.
+async fn weights(site: &Site) -> BTreeMap<String, Value> {
+    let deployments = site.list("deployments").await.into_iter();
+    deployments.map(|found| (found["metadata"]["name"].to_string(), found["spec"]["replicas"].clone())).collect()
+}
+
+/// What the daemon has written.
+fn writes(site: &Site, mark: AuditMark) -> Vec<AuditEvent> {
+    site.requests_since(mark).into_iter().filter(AuditEvent::is_write).collect()
+}
+
+/// Sends the writes once more. Gives back how long it took, and how many the server refused.
+async fn floor(site: &Site, writes: Vec<AuditEvent>) -> (Duration, usize) {
+    let client = site.plane.client(User::Admin).await;
+    let mut of_agents: BTreeMap<String, Vec<hyper::Request<Vec<u8>>>> = BTreeMap::new();
+    for write in &writes {
+        let about = write.body().and_then(|body| body.pointer("/regarding/name")).and_then(Value::as_str);
+        let name = about.unwrap_or(write.name()).trim_end_matches("-canary").to_owned();
+        of_agents.entry(name).or_default().push(request(write));
+    }
+    let started = now();
+    let refused = futures::stream::iter(of_agents.into_values())
+        .map(|requests| {
+            let client = client.clone();
+            async move {
+                let mut refused = 0;
+                for request in requests {
+                    refused += usize::from(client.request::<Value>(request).await.is_err());
+                }
+                refused
+            }
+        })
+        .buffer_unordered(AT_ONCE)
+        .fold(0, async |all, refused| all + refused)
+        .await;
+    (started.elapsed(), refused)
+}
+
+/// A write as the daemon made it, for whichever object has the name now.
+fn request(write: &AuditEvent) -> hyper::Request<Vec<u8>> {
+    let mut body = write.body().cloned().unwrap_or_default();
+    if let Some(metadata) = body["metadata"].as_object_mut() {
+        metadata.retain(|field, _| !["uid", "resourceVersion"].contains(&field.as_str()));
+    }
+    let (method, content) = match write.verb() {
+        "create" => ("POST", "application/json"),
+        "delete" => ("DELETE", "application/json"),
+        _ if write.uri().contains("force=true") => ("PATCH", "application/apply-patch+yaml"),
+        _ => ("PATCH", "application/merge-patch+json"),
+    };
+    if write.verb() == "delete" {
+        // Preconditions name an object that is gone.
+        body = serde_json::json!({"kind": "DeleteOptions", "apiVersion": "v1"});
+    }
+    let request = hyper::Request::builder().method(method).uri(write.uri()).header("content-type", content);
+    request.body(body.to_string().into_bytes()).expect("a request")
+}
