@@ -27,9 +27,10 @@
 //!
 //! # One pass
 //!
-//! 1. A [`reconcile::Key`] is due: a watch, a timer, a signal or the pass before woke it. Wake-ups carry no data.
-//! 2. [`reconcile::Core::run`] takes it. For an agent, the shell first makes the AgentRuntime what git says
-//!    ([`apply::plan_sync`]), then reads everything that bears on it into a [`rollout::World`].
+//! 1. A [`reconcile::Key`] is due: a watch, a timer, a signal, a webhook or the pass before woke it. Wake-ups carry no data.
+//! 2. [`reconcile::Core::run`] takes it, with the proof that this process leads ([`reconcile::leader::Leading`]). For an agent,
+//!    the shell first makes the AgentRuntime what git says ([`apply::plan_sync`]; of several sources, whose it is says
+//!    [`apply::Claimants`]), then reads everything that bears on it into a [`rollout::World`].
 //! 3. [`rollout::evaluate`] answers with effects in order, the decision that is due, and when to look again. It names no
 //!    clock, no client and no repository.
 //! 4. The shell performs the effects: first what is durable (the record, the status), then pods that come, then pods that
@@ -55,6 +56,7 @@
 //! * Decisions are functions of what was observed and the time. A test reads the sources and refuses a pure module that
 //!   names tokio, kube, git2, tracing or a clock.
 //! * Promotion is git first, rollback is traffic first.
+//! * Of several Serins of one cluster, one writes: each write asks for the proof again.
 //! * Weight is on available pods only, and pods go after the weight has left them.
 //! * What has to survive is in git or in the cluster: `spec` (git's), `status.rollout` (the step, that a promotion has begun,
 //!   that a rollout is over), one annotation (the [`rollout::Record`]). Everything in memory is a cache or a courtesy.
