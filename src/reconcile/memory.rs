@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::api::duration::render_duration;
 use crate::cluster::ClusterError;
@@ -280,7 +279,7 @@ fn agent_status(
         started_at: time(live, "/status/rollout/startedAt"),
         step_started_at: time(live, "/status/rollout/stepStartedAt"),
         waiting_for: report.waiting_for.clone(),
-        conditions: conditions(live),
+        conditions: ConditionStatus::all_of(live),
         last_outcome: record.last.as_ref().map(|last| LastOutcome {
             rollout: last.rollout.clone(),
             outcome: if last.rolled_back.is_some() { "rolled-back" } else { "promoted" }.to_owned(),
@@ -301,21 +300,6 @@ fn agent_status(
             })
             .collect(),
     }
-}
-
-fn conditions(live: &Object) -> Vec<ConditionStatus> {
-    let conditions = live.at("/status/conditions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let text = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
-    conditions
-        .iter()
-        .map(|condition| ConditionStatus {
-            kind: text(condition, "type"),
-            status: text(condition, "status"),
-            reason: text(condition, "reason"),
-            message: text(condition, "message"),
-            last_transition: text(condition, "lastTransitionTime").parse().ok(),
-        })
-        .collect()
 }
 
 /// People count steps from 1.

@@ -327,7 +327,13 @@ impl Core {
                     .chain(source.decided_agents().into_iter().map(Key::Agent))
                     .collect()
             }
-            Key::Sync(_) | Key::Object(_) | Key::Agent(_) | Key::Status(_) => Vec::new(),
+            // A sync that does not get through does not keep the agents from theirs.
+            Key::Sync(name) => {
+                let source = self.sources.get(name).filter(|source| !source.has_synced());
+                let loaded = source.and_then(|source| source.loaded());
+                loaded.iter().flat_map(|loaded| sync::agents_of(loaded)).collect()
+            }
+            Key::Object(_) | Key::Agent(_) | Key::Status(_) => Vec::new(),
         }
     }
 

@@ -91,12 +91,6 @@ impl Core {
         if source.has_decisions() {
             keys.push(Key::Publish(name.clone()));
         }
-        if !source.has_synced() {
-            // They may have been looked at before anything was loaded: then they wait for what git says, and where the
-            // cluster says the same already, the sync hands none of them on.
-            let agents = loaded.desired.objects.keys().filter(|key| key.kind == Kind::AGENT_RUNTIME);
-            keys.extend(agents.map(|key| Key::Agent(AgentKey::new(&key.namespace, &key.name))));
-        }
         // Agents that wait for something in git look again, whether or not their own manifest changed.
         let waiting = self
             .agents()
@@ -119,8 +113,12 @@ impl Core {
             None => self.plan_everything(source, &loaded).await?,
         };
         self.tell_owners(source, &plan);
-        let Performed { next, is_complete } = self.perform(leading, source, &loaded, plan).await?;
+        let is_first = !source.has_synced();
+        let Performed { mut next, is_complete } = self.perform(leading, source, &loaded, plan).await?;
         source.sync_finished(&syncing, &loaded, is_complete);
+        if is_first {
+            next.now.extend(agents_of(&loaded));
+        }
         Ok(next)
     }
 
@@ -347,6 +345,14 @@ impl Core {
             }
         }
     }
+}
+
+/// The agents that a commit holds. They may have been looked at before it was loaded: then they wait for what git says, and
+/// where the cluster says the same already, a sync hands none of them on. It is no use to look again before the first sync:
+/// what they refer to may not be there.
+pub(super) fn agents_of(loaded: &Loaded) -> impl Iterator<Item = Key> {
+    let agents = loaded.desired.objects.keys().filter(|key| key.kind == Kind::AGENT_RUNTIME);
+    agents.map(|key| Key::Agent(AgentKey::new(&key.namespace, &key.name)))
 }
 
 /// The kinds that a sync looks through: those that are in git, and those of which something may be to prune.

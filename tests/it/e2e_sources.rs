@@ -85,8 +85,8 @@ async fn two_sources_keep_to_their_grants_and_the_second_to_claim_an_object_is_r
     assert_eq!(two.map(&two.a, "elsewhere").await, None);
     assert_eq!(two.map(&two.b, "stray").await, None);
     assert!(two.a.list("agentruntimes").await.is_empty());
-    let metrics = two.a.http("/metrics").unwrap();
-    assert!(metrics.contains(r#"serin_source_objects{source="b",state="not_owned"} 1"#), "{metrics}");
+    let counted = r#"serin_source_objects{source="b",state="not_owned"} 1"#;
+    two.a.until("it is counted", || async { two.a.http("/metrics").is_some_and(|told| told.contains(counted)) }).await;
 
     // The cluster says whose it is, not the order of the settings.
     two.a.kill();

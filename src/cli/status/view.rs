@@ -278,7 +278,7 @@ fn agent_status(key: &AgentKey, agent: &Object, record: &Record, steps: &[StepVi
     let is_active = is_active(agent);
     let current = agent.integer("/status/rollout/currentStep").filter(|_| is_active);
     let of = u32::try_from(steps.len()).unwrap_or(u32::MAX);
-    let conditions = conditions(agent);
+    let conditions = ConditionStatus::all_of(agent);
     let weight = |percent: i64| u64::try_from(percent).ok().and_then(Weight::new);
     let available = |track: Option<Track>| track.map(|track| track.available);
     AgentStatus {
@@ -411,21 +411,6 @@ fn steps(agent: &Object) -> Vec<StepView> {
         }
     };
     steps.iter().enumerate().map(view).collect()
-}
-
-fn conditions(agent: &Object) -> Vec<ConditionStatus> {
-    let conditions = agent.at("/status/conditions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let text = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
-    conditions
-        .iter()
-        .map(|condition| ConditionStatus {
-            kind: text(condition, "type"),
-            status: text(condition, "status"),
-            reason: text(condition, "reason"),
-            message: text(condition, "message"),
-            last_transition: text(condition, "lastTransitionTime").parse().ok(),
-        })
-        .collect()
 }
 
 fn warnings(agent: &Object, conditions: &[ConditionStatus]) -> Vec<String> {

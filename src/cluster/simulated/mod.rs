@@ -287,6 +287,11 @@ impl SimulatedCluster {
         self.lock().objects.values().map(|stored| Arc::clone(&stored.object)).collect()
     }
 
+    /// How many writes there were so far, by whomever: what [`Self::set_lag`] counts.
+    pub fn revision(&self) -> u64 {
+        self.lock().revision
+    }
+
     /// All pods at this moment, as of the last [`Self::advance`].
     pub fn pods(&self) -> Vec<PodView> {
         let now = self.clock.now();

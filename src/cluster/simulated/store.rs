@@ -57,7 +57,7 @@ pub(super) struct State {
     pub(super) delivery: Option<DeliveryOf>,
     pub(super) is_crashed: bool,
     pub(super) subscribers: Vec<UnboundedSender<ObjectKey>>,
-    revision: u64,
+    pub(super) revision: u64,
     uids: u64,
     lag: u64,
     own_writes: OwnWrites,

@@ -1,8 +1,10 @@
 //! What there is to say about agents and rollouts, as plain values.
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::ids::{AgentKey, CommitSha, Digest, RolloutId, Weight};
+use crate::object::Object;
 
 /// Everything that the status branch says about one agent at present.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +64,23 @@ pub struct ConditionStatus {
     pub message: String,
     /// When `status` changed last.
     pub last_transition: Option<Timestamp>,
+}
+
+impl ConditionStatus {
+    /// All conditions in the status of `object`, in its order. A field that is missing is empty.
+    pub fn all_of(object: &Object) -> Vec<Self> {
+        let conditions = object.at("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+        let text = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+        conditions
+            .map(|condition| Self {
+                kind: text(condition, "type"),
+                status: text(condition, "status"),
+                reason: text(condition, "reason"),
+                message: text(condition, "message"),
+                last_transition: text(condition, "lastTransitionTime").parse().ok(),
+            })
+            .collect()
+    }
 }
 
 /// How a rollout ended.

@@ -24,7 +24,7 @@ use serin::rollout::{Outcome, Record};
 use serin::telemetry::Metrics;
 use serin::workload::WorkloadSettings;
 
-use super::invariants::{Invariants, agent, manifest};
+use super::invariants::{Invariants, MOST_LAG, agent, manifest};
 use super::scenario::{People, Wish, is_good, pick, startup};
 use super::weather::{self, Shared, Weather};
 
@@ -181,7 +181,7 @@ impl Driver {
     fn storm(&mut self) {
         let severity = [0, 1, 3, 8][pick(&mut self.dice, 4)];
         self.weather.lock().unwrap().severity = severity;
-        let lag = self.dice.below(6) * self.dice.below(2);
+        let lag = self.dice.below(MOST_LAG + 1) * self.dice.below(2);
         self.cluster.set_lag(lag, OwnWrites::Visible);
         if self.dice.is_in_percent(30) {
             let mut dice = Sequence::of_seed(self.dice.next_number());

@@ -11,8 +11,11 @@ use serin::rollout::Record;
 
 use super::scenario::People;
 
-/// How many moments back a stale read may have seen.
+/// How many moments are looked back at, at the least.
 const MEMORY: usize = 60;
+
+/// How many writes back a stale read may see at the most. Where little is written, that is a long time.
+pub(super) const MOST_LAG: u64 = 5;
 
 /// Watches one agent.
 pub(super) struct Invariants {
@@ -34,6 +37,7 @@ struct Track {
 
 #[derive(Clone, Copy)]
 struct Moment {
+    revision: u64,
     stable_available: u64,
     candidate_available: u64,
     total: u64,
@@ -78,12 +82,15 @@ impl Invariants {
     pub(super) fn observe(&mut self, cluster: &SimulatedCluster) {
         let agent = cluster.live(&ObjectKey::agent(&agent()));
         let total = agent.and_then(|agent| agent.integer("/spec/runtime/replicas")).and_then(|n| u64::try_from(n).ok());
+        let revision = cluster.revision();
         self.recent.push_back(Moment {
+            revision,
             stable_available: available(deployment(cluster, "agent").as_deref()),
             candidate_available: available(deployment(cluster, "agent-canary").as_deref()),
             total: total.unwrap_or(0),
         });
-        if self.recent.len() > MEMORY {
+        // The one before the oldest that a stale read may see was there until then.
+        while self.recent.len() > MEMORY && self.recent[1].revision + MOST_LAG < revision {
             self.recent.pop_front();
         }
     }
