@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
@@ -59,16 +58,7 @@ async fn a_fetch_with_nothing_new_is_one_request_and_a_known_commit_is_none() {
 /// libgit2's time limits are of the whole process, so this runs in one of its own.
 #[test]
 fn a_silent_server_is_unreachable_within_the_limit() {
-    const CHILD: &str = "SERIN_TEST_SILENT_SERVER";
-    if std::env::var_os(CHILD).is_none() {
-        let name = "git_mirror::a_silent_server_is_unreachable_within_the_limit";
-        let output = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", name, "--nocapture"])
-            .env(CHILD, "1")
-            .output()
-            .expect("this program again");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+    if !process::is_alone("git_mirror::a_silent_server_is_unreachable_within_the_limit") {
         return;
     }
     let short = Duration::from_millis(300);

@@ -85,6 +85,23 @@ pub(crate) fn scratch(what: &str) -> PathBuf {
     folder
 }
 
+/// Whether the test `name` has this process for itself. If not, it is run in one of its own, and has to succeed there: for
+/// what is set once for a whole process.
+pub(crate) fn is_alone(name: &str) -> bool {
+    const ALONE: &str = "SERIN_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let output = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", name, "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .expect("this program again");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+    false
+}
+
 /// A port that was free a moment ago.
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback interface");
