@@ -58,6 +58,30 @@ pub struct SyncPlan {
     pub unchanged: usize,
 }
 
+impl SyncPlan {
+    /// Takes in the plan of other objects.
+    pub fn absorb(&mut self, other: Self) {
+        let Self { applies, deletes, refused, undecided, kept, unpruned, terminating, unchanged } = other;
+        self.applies.extend(applies);
+        self.deletes.extend(deletes);
+        self.refused.extend(refused);
+        self.undecided.extend(undecided);
+        self.kept.extend(kept);
+        self.unpruned.extend(unpruned);
+        self.terminating.extend(terminating);
+        self.unchanged += unchanged;
+        self.put_in_order();
+    }
+
+    fn put_in_order(&mut self) {
+        self.applies.sort_by_cached_key(|apply| {
+            let key = apply.object.key();
+            (rank(&key.kind), key)
+        });
+        self.deletes.sort_by(|(a, _), (b, _)| rank(&b.kind).cmp(&rank(&a.kind)).then_with(|| b.cmp(a)));
+    }
+}
+
 /// Plans the sync of one source.
 ///
 /// `desired` are its valid objects, `held` those that are in git but cannot be read or are invalid: they
@@ -74,22 +98,19 @@ pub fn plan_sync<'a>(
     let live: BTreeMap<ObjectKey, &Arc<Object>> = live.iter().map(|object| (object.key(), object)).collect();
     let desired: BTreeMap<&ObjectKey, &Object> = desired.into_iter().collect();
     let mut plan = SyncPlan::default();
-    let mut wanted: Vec<(&ObjectKey, &Object)> =
-        desired.iter().map(|(key, object)| (*key, *object)).filter(|(key, _)| !held.contains(key)).collect();
-    wanted.sort_by_key(|(key, _)| rank(&key.kind));
-    for (key, object) in wanted {
+    for (key, object) in desired.iter().filter(|(key, _)| !held.contains(**key)) {
         let live = live.get(key).map(|live| live.as_ref());
         if live.is_some_and(Object::is_terminating) {
-            plan.terminating.push(key.clone());
+            plan.terminating.push((*key).clone());
             continue;
         }
         let tracked = live.and_then(tracked_by);
         if let Owner::Undecided(_) = claimants.owner(key, tracked) {
-            plan.undecided.push(key.clone());
+            plan.undecided.push((*key).clone());
             continue;
         }
         if let Some(why) = claimants.refusal(key, tracked, source) {
-            plan.refused.push(Refusal { key: key.clone(), why });
+            plan.refused.push(Refusal { key: (*key).clone(), why });
             continue;
         }
         let object = as_applied(object, key, source);
@@ -118,11 +139,11 @@ pub fn plan_sync<'a>(
         }
         None => true,
     });
-    orphans.sort_by(|(a, _), (b, _)| rank(&b.kind).cmp(&rank(&a.kind)).then_with(|| b.cmp(a)));
     match prune {
         Prune::Allowed => plan.deletes = orphans.into_iter().map(|(key, uid)| (key.clone(), uid)).collect(),
         Prune::Suspended { why: _ } => plan.unpruned = orphans.into_iter().map(|(key, _)| key.clone()).collect(),
     }
+    plan.put_in_order();
     plan
 }
 

@@ -126,6 +126,24 @@ pub trait Cluster: Send + Sync + 'static {
     /// All objects of a watched kind as last seen, in the order of their keys; in one namespace, or everywhere.
     async fn list(&self, kind: &Kind, namespace: Option<&str>) -> Result<Vec<Arc<Object>>, ClusterError>;
 
+    /// The keys of what [`Self::list`] lists: for who does not want to hold all of it at once.
+    async fn keys(&self, kind: &Kind, namespace: Option<&str>) -> Result<Vec<ObjectKey>, ClusterError> {
+        Ok(self.list(kind, namespace).await?.iter().map(|object| object.key()).collect())
+    }
+
+    /// Those of [`Self::list`] in a namespace that have `text` at `field`, a JSON pointer.
+    async fn list_where(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        field: &str,
+        text: &str,
+    ) -> Result<Vec<Arc<Object>>, ClusterError> {
+        let mut objects = self.list(kind, Some(namespace)).await?;
+        objects.retain(|object| object.text(field) == Some(text));
+        Ok(objects)
+    }
+
     /// Whether the server knows this kind. A missing CRD is an answer, not an error.
     async fn serves(&self, kind: &Kind) -> Result<bool, ClusterError>;
 

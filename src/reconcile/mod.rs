@@ -10,11 +10,11 @@ mod credentials;
 pub mod daemon;
 pub mod leader;
 mod memory;
-mod neighbours;
 mod observe;
 mod owners;
 mod publish;
 pub mod queue;
+mod references;
 pub mod serve;
 pub mod source;
 mod status;
@@ -42,7 +42,7 @@ use crate::reconcile::source::Source;
 
 use crate::settings::POLL_JITTER_PERCENT;
 use crate::telemetry::{Metrics, PassKind};
-use crate::workload::{self, WorkloadSettings};
+use crate::workload::WorkloadSettings;
 
 /// What a pass is about. One key is never worked on twice at the same time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -165,7 +165,7 @@ pub struct Core {
     metrics: Metrics,
     agents: Mutex<BTreeMap<AgentKey, AgentMemory>>,
     credentials: Mutex<BTreeMap<ObjectKey, credentials::Known>>,
-    callers: Mutex<neighbours::Callers>,
+    references: Mutex<references::References>,
     published: Mutex<BTreeMap<SourceName, status::Published>>,
 }
 
@@ -190,7 +190,7 @@ impl Core {
             metrics,
             agents: Mutex::default(),
             credentials: Mutex::default(),
-            callers: Mutex::default(),
+            references: Mutex::default(),
             published: Mutex::default(),
         }
     }
@@ -250,31 +250,20 @@ impl Core {
     /// The keys to look at because an object of the cluster changed.
     ///
     /// # Errors
-    /// If the agents cannot be listed.
+    /// If what changed cannot be read.
     pub async fn touched_by(&self, changed: &ObjectKey) -> Result<Vec<Key>, PassError> {
-        if changed.kind == Kind::AGENT_RUNTIME {
-            let callers = self.callers_of(&AgentKey::new(&changed.namespace, &changed.name));
-            let agents = wake::agents_touched(changed, &[], None).into_iter().chain(callers);
-            return Ok(agents.map(Key::Agent).chain(self.prune_of(changed).await?).collect());
+        let mut agents = match &changed.kind {
+            kind if *kind == Kind::PROMPT_PACK => self.referrers_of_pack(changed).await?,
+            _ => self.referrers_of(changed),
+        };
+        let is_shared = [Kind::PROMPT_PACK, Kind::PROVIDER, Kind::TOOL_REGISTRY, Kind::SECRET].contains(&changed.kind);
+        if !is_shared {
+            agents.extend(wake::owners_by_name(changed));
         }
-        if changed.kind == Kind::SECRET {
-            let providers = self.list(&Kind::PROVIDER, Some(&changed.namespace)).await?;
-            let agents = self.list(&Kind::AGENT_RUNTIME, None).await?;
-            let providers = providers.iter().filter(|p| workload::credential_secret(p).as_ref() == Some(changed));
-            let touched = providers.flat_map(|provider| wake::agents_touched(&provider.key(), &agents, None));
-            return Ok(touched.map(Key::Agent).collect());
-        }
-        let is_pack = changed.kind == Kind::PROMPT_PACK;
-        let is_shared = is_pack || changed.kind == Kind::PROVIDER || changed.kind == Kind::TOOL_REGISTRY;
-        let agents = if is_shared { self.list(&Kind::AGENT_RUNTIME, None).await? } else { Vec::new() };
-        let pack = if is_pack { self.cluster.get(changed).await? } else { None };
-        let pack = pack.as_ref().and_then(|pack| pack.text("/spec/packName"));
-        let mut keys: Vec<Key> = wake::agents_touched(changed, &agents, pack).into_iter().map(Key::Agent).collect();
-        if self
-            .sources
-            .values()
-            .any(|source| source.loaded().is_some_and(|loaded| loaded.desired.objects.contains_key(changed)))
-        {
+        let mut keys: Vec<Key> = agents.into_iter().map(Key::Agent).collect();
+        let holds =
+            |source: &Arc<Source>| source.loaded().is_some_and(|loaded| loaded.desired.objects.contains_key(changed));
+        if changed.kind != Kind::AGENT_RUNTIME && self.sources.values().any(holds) {
             keys.push(Key::Object(changed.clone()));
         }
         keys.extend(self.prune_of(changed).await?);
@@ -307,8 +296,8 @@ impl Core {
     /// If the agents cannot be listed.
     pub async fn first_keys(&self) -> Result<Vec<Key>, PassError> {
         let mut keys: Vec<Key> = self.sources.keys().cloned().map(Key::Fetch).collect();
-        let agents = self.list(&Kind::AGENT_RUNTIME, None).await?;
-        keys.extend(agents.iter().map(|agent| Key::Agent(AgentKey::new(agent.namespace(), agent.name()))));
+        let agents = self.keys(&Kind::AGENT_RUNTIME).await?;
+        keys.extend(agents.iter().map(|agent| Key::Agent(AgentKey::new(&agent.namespace, &agent.name))));
         for (name, source) in self.sources.iter().filter(|(_, source)| source.loaded().is_some()) {
             source.sync_whole_next();
             keys.push(Key::Sync(name.clone()));
@@ -342,9 +331,9 @@ impl Core {
         self.sources.values()
     }
 
-    /// All objects of a kind; none where the cluster does not serve it.
-    async fn list(&self, kind: &Kind, namespace: Option<&str>) -> Result<Vec<Arc<crate::object::Object>>, PassError> {
-        match self.cluster.list(kind, namespace).await {
+    /// The keys of all objects of a kind; none where the cluster does not serve it.
+    async fn keys(&self, kind: &Kind) -> Result<Vec<ObjectKey>, PassError> {
+        match self.cluster.keys(kind, None).await {
             Err(ClusterError::NotServed { .. }) => Ok(Vec::new()),
             other => Ok(other?),
         }

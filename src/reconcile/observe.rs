@@ -1,14 +1,19 @@
 //! Everything about one agent that the engine wants to know, read from the shared watches.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api::names;
 use crate::cluster::ClusterError;
 use crate::ids::AgentKey;
 use crate::object::{Kind, Object, ObjectKey};
+use crate::reconcile::references::{Referent, referents_of};
 use crate::reconcile::{Core, PassError};
 use crate::rollout::{Origin, World};
 use crate::workload::{self, Track};
+
+/// Where a PromptPack says of which pack it is a version.
+pub(super) const PACK_NAME: &str = "/spec/packName";
 
 impl Core {
     pub(super) async fn observe(
@@ -27,23 +32,23 @@ impl Core {
                 seen => seen,
             });
         }
-        let providers = self
-            .referenced(&live, &Kind::PROVIDER, &["/spec/providers", "/spec/rollout/candidate/providerRefs"])
-            .await?;
+        let named = referents_of(&live);
+        let mut referents = named.referents(live.namespace());
+        // Noted before they are read: a change in between wakes this agent again.
+        self.note_references(agent, referents.clone());
+        let packs = self.packs(live.namespace(), &named.packs).await?;
+        let providers = self.referenced(&Kind::PROVIDER, &named.providers).await?;
+        let known = providers.as_deref().unwrap_or_default();
+        let secrets = known.iter().filter_map(|provider| workload::credential_secret(provider));
+        referents.extend(packs.iter().map(|pack| pack.key()).chain(secrets).map(Referent::Object));
+        self.note_references(agent, referents);
         Ok(World {
             origin,
-            // Without its CRD nothing is known about packs, which is not the same as that there are none.
-            packs: self.packs(&live).await?,
-            credentials: self.credentials(providers.as_deref().unwrap_or_default()).await?,
+            packs,
+            credentials: self.credentials(known).await?,
             providers,
-            peers: self.peers(agent, &live).await?,
-            tool_registries: self
-                .referenced(
-                    &live,
-                    &Kind::TOOL_REGISTRY,
-                    &["/spec/toolRegistryRef", "/spec/rollout/candidate/toolRegistryRef"],
-                )
-                .await?,
+            peers: self.all_of(&named.peers).await?,
+            tool_registries: self.referenced(&Kind::TOOL_REGISTRY, &named.tool_registries).await?,
             live: own,
             refused: self.refused(agent),
             story: self.story(agent),
@@ -52,12 +57,14 @@ impl Core {
         })
     }
 
-    /// All versions of the packs that the agent names. Those of others are many, and nothing to it.
-    async fn packs(&self, agent: &Object) -> Result<Vec<Arc<Object>>, PassError> {
-        let places = ["/spec/promptPackRef/name", "/spec/rollout/candidate/promptPackRef/name"];
-        let names = places.map(|place| agent.text(place));
-        let mut packs = self.cluster.list(&Kind::PROMPT_PACK, Some(agent.namespace())).await?;
-        packs.retain(|pack| pack.text("/spec/packName").is_some_and(|name| names.contains(&Some(name))));
+    /// All versions of the packs that an agent names, by their keys. Those of others are many, and nothing to it.
+    async fn packs(&self, namespace: &str, names: &BTreeSet<String>) -> Result<Vec<Arc<Object>>, PassError> {
+        let mut packs = Vec::new();
+        for name in names {
+            // Without its CRD nothing is known about packs, which is not the same as that there are none.
+            packs.extend(self.cluster.list_where(&Kind::PROMPT_PACK, namespace, PACK_NAME, name).await?);
+        }
+        packs.sort_by(|a, b| a.name().cmp(b.name()));
         Ok(packs)
     }
 
@@ -68,31 +75,20 @@ impl Core {
         }
     }
 
-    /// The objects of a kind that the agent refers to at these places; `None` where the kind is not served.
-    async fn referenced(
-        &self,
-        agent: &Object,
-        kind: &Kind,
-        places: &[&str],
-    ) -> Result<Option<Vec<Arc<Object>>>, PassError> {
+    /// Those of these objects that are there; `None` where their kind is not served.
+    async fn referenced(&self, kind: &Kind, keys: &BTreeSet<ObjectKey>) -> Result<Option<Vec<Arc<Object>>>, PassError> {
         if !self.cluster.serves(kind).await? {
             return Ok(None);
         }
+        self.all_of(keys).await.map(Some)
+    }
+
+    async fn all_of(&self, keys: &BTreeSet<ObjectKey>) -> Result<Vec<Arc<Object>>, PassError> {
         let mut found = Vec::new();
-        for value in places.iter().filter_map(|place| agent.at(place)) {
-            let references = match value.as_array() {
-                Some(items) => items.iter().filter_map(|item| item.get("providerRef")).collect(),
-                None => vec![value],
-            };
-            for reference in references {
-                let text =
-                    |field| reference.get(field).and_then(serde_json::Value::as_str).filter(|text| !text.is_empty());
-                let Some(name) = text("name") else { continue };
-                let key = ObjectKey::new(kind.clone(), text("namespace").unwrap_or_else(|| agent.namespace()), name);
-                found.extend(self.get(&key).await?);
-            }
+        for key in keys {
+            found.extend(self.get(key).await?);
         }
-        Ok(Some(found))
+        Ok(found)
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::apply::{Claimant, Claimants, Owner, SyncPlan, tracked_by};
-use crate::cluster::ClusterError;
 use crate::ids::{AgentKey, CommitSha, SourceName};
 use crate::object::{Object, ObjectKey};
 use crate::reconcile::source::{Loaded, Source};
@@ -72,10 +71,7 @@ impl Core {
             return Ok(holders.into_iter().next());
         }
         let key = ObjectKey::agent(agent);
-        let live = match self.cluster.get(&key).await {
-            Err(ClusterError::NotServed { .. }) => None,
-            other => other?,
-        };
+        let live = self.get(&key).await?;
         let views = self.views(&holders[0].0, None);
         let owner = views.claimants().owner(&key, live.as_deref().and_then(tracked_by));
         let Owner::Source(owner) = owner else { return Ok(None) };
@@ -104,9 +100,8 @@ impl Core {
         self.metrics.sync.set_objects(name, "not_owned", plan.refused.len());
     }
 
-    /// Says which objects of sources that are gone stay, whenever that changes.
-    pub(super) fn tell_left_behind(&self, source: &Source, live: &[Arc<Object>]) {
-        let left = self.views(source, None).claimants().left_behind(live);
+    /// Says which objects of sources that are gone stay, by source, whenever that changes.
+    pub(super) fn tell_left_behind(&self, left: BTreeMap<String, BTreeSet<ObjectKey>>) {
         let mut told: std::sync::MutexGuard<'_, BTreeMap<String, BTreeSet<ObjectKey>>> =
             // What was told is a courtesy.
             self.left_behind.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

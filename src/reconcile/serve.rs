@@ -23,6 +23,7 @@ use crate::manifest::{Namespaces, Rules, Schemas};
 use crate::object::{Kind, ObjectKey};
 use crate::reconcile::daemon::Daemon;
 use crate::reconcile::leader::{Elector, Identity, Leadership};
+use crate::reconcile::observe::PACK_NAME;
 use crate::reconcile::source::{Source, SourceOptions};
 use crate::reconcile::{Core, CoreOptions};
 use crate::settings::{ClusterAccess, NamespaceRule, Settings, SourceSettings};
@@ -200,20 +201,14 @@ impl Assembled {
 /// The kinds that are watched: those that sync applies whole, of the workload kinds what can be an agent's, and the
 /// credentials of Providers.
 fn watched() -> Vec<Watched> {
-    let all = [
-        Kind::AGENT_RUNTIME,
-        Kind::PROMPT_PACK,
-        Kind::ROLLOUT_ANALYSIS,
-        Kind::PROVIDER,
-        Kind::TOOL_REGISTRY,
-        Kind::CONFIG_MAP,
-    ];
+    let all = [Kind::AGENT_RUNTIME, Kind::ROLLOUT_ANALYSIS, Kind::PROVIDER, Kind::TOOL_REGISTRY, Kind::CONFIG_MAP];
     let labelled = [Kind::DEPLOYMENT, Kind::SERVICE, Kind::SERVICE_ACCOUNT, Kind::ROLE, Kind::ROLE_BINDING];
     let (label, value) = MANAGED_BY;
     let ours = |kind| Watched::labelled(kind, LabelRule::Is(label.to_owned(), value.to_owned()));
     let (label, value) = names::CREDENTIALS_LABEL;
     let credentials = Watched::labelled(Kind::SECRET, LabelRule::Is(label.to_owned(), value.to_owned())).optional();
-    all.into_iter().map(Watched::all).chain(labelled.into_iter().map(ours)).chain([credentials]).collect()
+    let packs = Watched::all(Kind::PROMPT_PACK).indexed_by(PACK_NAME);
+    all.into_iter().map(Watched::all).chain(labelled.into_iter().map(ours)).chain([packs, credentials]).collect()
 }
 
 struct CountRequests(Metrics);

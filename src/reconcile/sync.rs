@@ -28,6 +28,9 @@ const SILENCE_RETRY: SignedDuration = SignedDuration::from_secs(5);
 /// below what one client may have in flight by its flow control.
 const APPLIES_AT_ONCE: usize = 32;
 
+/// How many objects are compared with git at once.
+const PLANNED_AT_ONCE: usize = 500;
+
 impl Core {
     /// Asks the remote where its branch is, and loads what is new.
     pub(super) async fn fetch(&self, source: &Source) -> Result<Next, PassError> {
@@ -122,15 +125,31 @@ impl Core {
         Ok(next)
     }
 
-    /// The sync of everything that a commit says.
+    /// The sync of everything that a commit says. Piece by piece: all that lives at once would be far more than what differs.
     async fn plan_everything(&self, source: &Source, loaded: &Loaded) -> Result<SyncPlan, PassError> {
-        let mut live = Vec::new();
+        let mut keys: BTreeSet<ObjectKey> = loaded.desired.objects.keys().cloned().collect();
         for kind in &synced_kinds(loaded) {
-            live.extend(self.list(kind, None).await?);
+            keys.extend(self.keys(kind).await?);
         }
-        self.tell_left_behind(source, &live);
-        let views = self.views(source, Some(&loaded.commit));
-        Ok(plan_whole(loaded, &live, &source.options.name, &views.claimants()))
+        let keys: Vec<ObjectKey> = keys.into_iter().collect();
+        let (mut plan, mut left_behind) = (SyncPlan::default(), BTreeMap::new());
+        for piece in keys.chunks(PLANNED_AT_ONCE) {
+            let mut live = Vec::new();
+            for key in piece {
+                live.extend(self.get(key).await?);
+            }
+            let views = self.views(source, Some(&loaded.commit));
+            let claimants = views.claimants();
+            for (source, objects) in claimants.left_behind(&live) {
+                left_behind.entry(source).or_insert_with(BTreeSet::new).extend(objects);
+            }
+            let desired = piece.iter().filter_map(|key| loaded.desired.objects.get_key_value(key));
+            let desired = desired.map(|(key, located)| (key, &located.object));
+            let held = &loaded.desired.held;
+            plan.absorb(plan_sync(desired, held, &prune(loaded), &live, &source.options.name, &claimants));
+        }
+        self.tell_left_behind(left_behind);
+        Ok(plan)
     }
 
     /// The sync of what a commit says otherwise than the one before, all of which is in the cluster: the work of a push is
@@ -139,10 +158,7 @@ impl Core {
         let (changed, gone) = loaded.desired.changes_since(&before.desired);
         let mut live = Vec::new();
         for key in changed.iter().map(|(key, _)| *key).chain(gone) {
-            live.extend(match self.cluster.get(key).await {
-                Err(ClusterError::NotServed { .. }) => None,
-                other => other?,
-            });
+            live.extend(self.get(key).await?);
         }
         let desired = changed.into_iter().map(|(key, located)| (key, &located.object));
         let views = self.views(source, Some(&loaded.commit));
@@ -177,11 +193,7 @@ impl Core {
         loaded: &Loaded,
         key: &ObjectKey,
     ) -> Result<SyncPlan, PassError> {
-        let live = match self.cluster.get(key).await {
-            Err(ClusterError::NotServed { .. }) => None,
-            other => other?,
-        };
-        let live: Vec<Arc<Object>> = live.into_iter().collect();
+        let live: Vec<Arc<Object>> = self.get(key).await?.into_iter().collect();
         let desired = loaded.desired.objects.get_key_value(key).map(|(key, located)| (key, &located.object));
         // What to prune is for the sync of the whole source to say.
         let prune = Prune::Suspended { why: "only this object is looked at".to_owned() };

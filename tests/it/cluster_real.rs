@@ -1,8 +1,9 @@
 //! [`ApiServer`] on a real control plane: what the contract suite cannot state for a simulated cluster too, namely
 //! watches, credentials, missing CRDs, lost servers, races with others and the number of requests.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -333,6 +334,57 @@ async fn only_objects_with_the_label_are_seen() {
     labelled.set(&["metadata", "labels", "seen"], "no");
     cluster.apply(&write(labelled, Expect::Uid(uid(&live)))).await.expect("another label");
     assert!(names().await.is_empty());
+}
+
+/// Counts requests by verb.
+#[derive(Default)]
+struct Counts(Mutex<BTreeMap<&'static str, usize>>);
+
+impl ObserveRequests for Counts {
+    fn observe(&self, outcome: &RequestOutcome<'_>) {
+        *self.0.lock().expect("a lock").entry(outcome.verb).or_default() += 1;
+    }
+}
+
+#[tokio::test]
+async fn whether_many_names_are_free_is_known_from_a_few_reads_and_one_list() {
+    let plane = ControlPlane::shared();
+    let namespace = plane.namespace().await;
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+    for name in ["taken-3", "taken-40"] {
+        plane.create(&path, &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})).await;
+    }
+    let counts = Arc::new(Counts::default());
+    let watches = vec![Watched::labelled(Kind::CONFIG_MAP, LabelRule::Is("seen".into(), "yes".into()))];
+    let observer: Option<Arc<dyn ObserveRequests>> = Some(Arc::clone(&counts) as _);
+    let cluster = connect(plane, User::Admin, Settings { observer, ..Settings::watching(watches) }).await;
+    cluster.ready().await;
+    let before = counts.0.lock().expect("a lock").clone();
+    let looks = (0..50).flat_map(|i| [format!("free-{i}"), format!("taken-{i}")]);
+    let looks = looks.map(|name| {
+        let (cluster, key) = (&cluster, key(&namespace, &name));
+        async move { cluster.look(&key).await.expect("a look").map(|_| name) }
+    });
+    let found: Vec<String> = futures::future::join_all(looks).await.into_iter().flatten().collect();
+    assert_eq!(found, ["taken-3", "taken-40"]);
+    let since = |verb| {
+        let now = counts.0.lock().expect("a lock").get(verb).copied().unwrap_or_default();
+        now - before.get(verb).copied().unwrap_or_default()
+    };
+    assert!(since("get") <= 12, "{} reads", since("get"));
+    assert!((1..=3).contains(&since("list")), "{} lists", since("list"));
+    // What was free a moment ago is not for ever.
+    let mut ours = config_map(&namespace, "free-1", json!({}));
+    create(&cluster, ours.clone()).await;
+    assert!(cluster.look(&key(&namespace, "free-1")).await.expect("a look").is_some());
+    ours.set(&["metadata", "name"], "taken-40");
+    let refused = cluster.apply(&write(ours, Expect::Absent)).await;
+    assert_eq!(refused, Err(ClusterError::Exists { key: key(&namespace, "taken-40") }));
+    plane.create(&path, &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "free-2"}})).await;
+    until("a name that was taken meanwhile is seen", || async {
+        cluster.look(&key(&namespace, "free-2")).await.expect("a look").is_some()
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -8,6 +8,8 @@ mod connect;
 mod discovery;
 mod error;
 mod events;
+mod others;
+mod packed;
 mod request;
 mod settings;
 mod shelf;
@@ -36,6 +38,7 @@ use crate::ids::Uid;
 use crate::object::{Kind, Object, ObjectKey};
 use discovery::{Discovery, Resource};
 use events::Events;
+use others::Others;
 use request::{Http, Operation, Run, Target};
 use shelf::Shelf;
 
@@ -52,6 +55,7 @@ pub struct ApiServer {
     shelves: Arc<BTreeMap<Kind, Vec<Arc<Shelf>>>>,
     changes: broadcast::Sender<ObjectKey>,
     events: Events,
+    others: Others,
     /// The watches; dropping it ends them.
     _watches: JoinSet<()>,
 }
@@ -90,7 +94,15 @@ impl ApiServer {
             shelves.insert(watched.kind.clone(), of_kind);
         }
         let events = Events::new(settings.instance, clock);
-        Self { http, discovery, shelves: Arc::new(shelves), changes, events, _watches: watches }
+        Self {
+            http,
+            discovery,
+            shelves: Arc::new(shelves),
+            changes,
+            events,
+            others: Others::default(),
+            _watches: watches,
+        }
     }
 
     /// The namespace of whoever connects: the pod's, or the one of the kubeconfig's context; else `default`.
@@ -131,6 +143,22 @@ impl ApiServer {
         }
     }
 
+    /// An object that the watch of its kind does not show. `None`: its name is free.
+    async fn read_unseen(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, ClusterError> {
+        let Some(selector) = self.shelf(&key.kind, &key.namespace).and_then(|shelf| shelf.selector_of_others()) else {
+            return Ok(self.read(key).await?.map(Arc::new));
+        };
+        let resource = self.resource(&key.kind).await?;
+        if self.others.is_free(&self.http, &resource, &selector, key).await? == Some(true) {
+            return Ok(None);
+        }
+        let found = self.read(key).await?;
+        if found.is_none() {
+            self.others.note_free(key).await;
+        }
+        Ok(found.map(Arc::new))
+    }
+
     async fn list_unwatched(&self, kind: &Kind, namespace: Option<&str>) -> Result<Vec<Arc<Object>>, ClusterError> {
         let resource = self.resource(kind).await?;
         let pages = watch::list(&self.http, &resource, namespace, ListParams::default().limit(PAGE)).await?;
@@ -143,7 +171,7 @@ impl ApiServer {
     fn keep(&self, kind: &Kind, body: Value) -> Result<Arc<Object>, ClusterError> {
         let object = Arc::new(object_in(kind, body)?);
         if let Some(shelf) = self.shelf(kind, object.namespace()) {
-            shelf.wrote(object.clone());
+            shelf.wrote(&object);
         }
         Ok(object)
     }
@@ -165,10 +193,12 @@ impl ApiServer {
     async fn create(&self, key: &ObjectKey, write: &Apply) -> Result<request::Answer, ClusterError> {
         let exists = || ClusterError::Exists { key: key.clone() };
         let watch_says_absent = self.shelf(&key.kind, &key.namespace).is_some_and(|shelf| shelf.is_absent(key));
-        if !watch_says_absent && self.read(key).await?.is_some() {
+        if !watch_says_absent && self.read_unseen(key).await?.is_some() {
             return Err(exists());
         }
-        let answer = self.try_create(key, write, Run::Real).await?;
+        let answer = self.try_create(key, write, Run::Real).await;
+        self.others.note_taken(key).await;
+        let answer = answer?;
         if answer.created || write.part == Part::Status {
             return Ok(answer);
         }
@@ -231,7 +261,7 @@ impl Cluster for ApiServer {
 
     async fn look(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, ClusterError> {
         match (self.get(key).await, self.shelf(&key.kind, &key.namespace)) {
-            (Ok(None), Some(shelf)) if !shelf.is_absent(key) => Ok(self.read(key).await?.map(Arc::new)),
+            (Ok(None), Some(shelf)) if !shelf.is_absent(key) => self.read_unseen(key).await,
             // Who may not list may still be allowed to read the one.
             (Err(ClusterError::Forbidden { .. }), Some(_)) => Ok(self.read(key).await?.map(Arc::new)),
             (seen, _) => seen,
@@ -254,6 +284,37 @@ impl Cluster for ApiServer {
         }
         objects.sort_by(|one, other| (one.namespace(), one.name()).cmp(&(other.namespace(), other.name())));
         Ok(objects)
+    }
+
+    async fn keys(&self, kind: &Kind, namespace: Option<&str>) -> Result<Vec<ObjectKey>, ClusterError> {
+        let is_watched = |namespace: &str| self.shelf(kind, namespace).is_some();
+        let shelves = self.shelves.get(kind).filter(|_| namespace.is_none_or(is_watched));
+        let Some(shelves) = shelves else {
+            return Ok(self.list_unwatched(kind, namespace).await?.iter().map(|object| object.key()).collect());
+        };
+        let mut keys = Vec::new();
+        for shelf in shelves {
+            keys.extend(shelf.keys(namespace, self.http.timeout()).await?);
+        }
+        keys.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
+        Ok(keys)
+    }
+
+    async fn list_where(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        field: &str,
+        text: &str,
+    ) -> Result<Vec<Arc<Object>>, ClusterError> {
+        match self.shelf(kind, namespace) {
+            Some(shelf) => shelf.list_where(namespace, field, text, self.http.timeout()).await,
+            None => {
+                let mut objects = self.list(kind, Some(namespace)).await?;
+                objects.retain(|object| object.text(field) == Some(text));
+                Ok(objects)
+            }
+        }
     }
 
     async fn serves(&self, kind: &Kind) -> Result<bool, ClusterError> {
@@ -326,7 +387,7 @@ impl Cluster for ApiServer {
             let keys = match inbox.recv().await {
                 Ok(key) => vec![key],
                 Err(broadcast::error::RecvError::Lagged(_)) => {
-                    shelves.values().flatten().flat_map(|shelf| shelf.keys()).collect()
+                    shelves.values().flatten().flat_map(|shelf| shelf.known_keys(None)).collect()
                 }
                 Err(broadcast::error::RecvError::Closed) => return None,
             };

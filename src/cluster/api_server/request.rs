@@ -72,17 +72,32 @@ pub(super) enum Run {
 pub(super) enum Operation<'a> {
     Get,
     List(ListParams),
-    Create { body: &'a Value },
-    Apply { manager: FieldManager, force: bool, part: Part, body: &'a Map<String, Value>, run: Run },
-    Merge { patch: &'a Value, part: Part },
-    Delete { uid: &'a Uid },
+    /// A list of metadata alone.
+    ListNames(ListParams),
+    Create {
+        body: &'a Value,
+    },
+    Apply {
+        manager: FieldManager,
+        force: bool,
+        part: Part,
+        body: &'a Map<String, Value>,
+        run: Run,
+    },
+    Merge {
+        patch: &'a Value,
+        part: Part,
+    },
+    Delete {
+        uid: &'a Uid,
+    },
 }
 
 impl Operation<'_> {
     fn verb(&self) -> &'static str {
         match self {
             Self::Get => "get",
-            Self::List(_) => "list",
+            Self::List(_) | Self::ListNames(_) => "list",
             Self::Create { .. } => "create",
             Self::Apply { .. } | Self::Merge { .. } => "patch",
             Self::Delete { .. } => "delete",
@@ -164,6 +179,7 @@ impl Http {
         let built = match operation {
             Operation::Get => request.get(name, &GetParams::default()),
             Operation::List(params) => request.list(params),
+            Operation::ListNames(params) => request.list_metadata(params),
             Operation::Create { body } => {
                 let params = PostParams { field_manager: Some("serin".into()), ..PostParams::default() };
                 request.create(&params, body.to_string().into_bytes())

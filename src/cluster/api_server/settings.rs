@@ -63,6 +63,8 @@ pub struct Watched {
     pub labels: Vec<LabelRule>,
     /// Whether Serin goes without it where the credentials do not allow it.
     pub need: Need,
+    /// A field (JSON pointer) by whose text objects are found without a look at all others.
+    pub index: Option<&'static str>,
 }
 
 /// Whether a watch has to work.
@@ -77,7 +79,7 @@ pub enum Need {
 impl Watched {
     /// All objects of `kind`.
     pub fn all(kind: Kind) -> Self {
-        Self { kind, labels: Vec::new(), need: Need::Required }
+        Self { kind, labels: Vec::new(), need: Need::Required, index: None }
     }
 
     /// The same, but nothing waits for it where it is forbidden.
@@ -85,9 +87,14 @@ impl Watched {
         Self { need: Need::Optional, ..self }
     }
 
+    /// The same, found by the text at `field`, too.
+    pub fn indexed_by(self, field: &'static str) -> Self {
+        Self { index: Some(field), ..self }
+    }
+
     /// Only the objects of `kind` that fit `rule`.
     pub fn labelled(kind: Kind, rule: LabelRule) -> Self {
-        Self { kind, labels: vec![rule], need: Need::Required }
+        Self { labels: vec![rule], ..Self::all(kind) }
     }
 
     /// The label selector of requests.
@@ -97,6 +104,16 @@ impl Watched {
             LabelRule::Is(name, value) => format!("{name}={value}"),
         };
         (!self.labels.is_empty()).then(|| self.labels.iter().map(rule).collect::<Vec<_>>().join(","))
+    }
+
+    /// The label selector of all objects of the kind that the watch does not show; `None`: there are none, or no selector
+    /// says so.
+    pub(super) fn selector_of_others(&self) -> Option<String> {
+        match self.labels.as_slice() {
+            [LabelRule::Has(name)] => Some(format!("!{name}")),
+            [LabelRule::Is(name, value)] => Some(format!("{name}!={value}")),
+            _ => None,
+        }
     }
 
     /// Whether the server would send `object` to this watch.

@@ -41,7 +41,7 @@ impl Shelf {
         Self {
             watched: watched.clone(),
             namespace,
-            store: RwLock::default(),
+            store: RwLock::new(Store::new(watched.kind.clone(), watched.index)),
             state: watch::Sender::new(WatchState::Starting),
             changes,
         }
@@ -57,6 +57,12 @@ impl Shelf {
 
     pub(super) fn selector(&self) -> Option<String> {
         self.watched.selector()
+    }
+
+    /// The label selector of what the watch does not show; `None` while it does not work, or where no selector says so.
+    pub(super) fn selector_of_others(&self) -> Option<String> {
+        let works = *self.state.borrow() == WatchState::Listed;
+        works.then(|| self.watched.selector_of_others()).flatten()
     }
 
     pub(super) fn state(&self) -> WatchState {
@@ -79,7 +85,7 @@ impl Shelf {
 
     pub(super) async fn get(&self, key: &ObjectKey, patience: Duration) -> Result<Option<Arc<Object>>, ClusterError> {
         self.readable(patience).await?;
-        Ok(self.read(|store| store.get(key).cloned()))
+        Ok(self.read(|store| store.get(key)))
     }
 
     pub(super) async fn list(
@@ -88,24 +94,51 @@ impl Shelf {
         patience: Duration,
     ) -> Result<Vec<Arc<Object>>, ClusterError> {
         self.readable(patience).await?;
-        let wanted = |object: &&Arc<Object>| namespace.is_none_or(|namespace| object.namespace() == namespace);
-        Ok(self.read(|store| store.iter().filter(wanted).cloned().collect()))
+        Ok(self.read(|store| store.list(namespace)))
+    }
+
+    /// The keys of what [`Self::list`] lists.
+    pub(super) async fn keys(
+        &self,
+        namespace: Option<&str>,
+        patience: Duration,
+    ) -> Result<Vec<ObjectKey>, ClusterError> {
+        self.readable(patience).await?;
+        Ok(self.known_keys(namespace))
+    }
+
+    /// Those of a namespace that have this text in a field.
+    pub(super) async fn list_where(
+        &self,
+        namespace: &str,
+        field: &str,
+        text: &str,
+        patience: Duration,
+    ) -> Result<Vec<Arc<Object>>, ClusterError> {
+        self.readable(patience).await?;
+        Ok(self.read(|store| {
+            store.find(namespace, field, text).unwrap_or_else(|| {
+                let objects = store.list(Some(namespace)).into_iter();
+                objects.filter(|object| object.text(field) == Some(text)).collect()
+            })
+        }))
     }
 
     /// Whether the object is certainly not there, as far as a watch that works can tell. One that sees only some
     /// objects of the kind cannot.
     pub(super) fn is_absent(&self, key: &ObjectKey) -> bool {
         let works = *self.state.borrow() == WatchState::Listed;
-        works && self.watched.labels.is_empty() && self.read(|store| store.get(key).is_none())
+        works && self.watched.labels.is_empty() && !self.read(|store| store.contains(key))
     }
 
-    pub(super) fn keys(&self) -> Vec<ObjectKey> {
-        self.read(|store| store.iter().map(|object| object.key()).collect())
+    /// The keys of the objects that are known, whatever the state of the watch.
+    pub(super) fn known_keys(&self, namespace: Option<&str>) -> Vec<ObjectKey> {
+        self.read(|store| store.keys(namespace))
     }
 
     /// The answer of a write.
-    pub(super) fn wrote(&self, object: Arc<Object>) {
-        let selected = self.watched.selects(&object);
+    pub(super) fn wrote(&self, object: &Arc<Object>) {
+        let selected = self.watched.selects(object);
         self.change(|store| store.wrote(object, selected));
     }
 

@@ -39,6 +39,28 @@ impl Guarded {
         self.0.list(kind, namespace).await
     }
 
+    /// As [`Cluster::keys`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn keys(&self, kind: &Kind, namespace: Option<&str>) -> Result<Vec<ObjectKey>, ClusterError> {
+        self.0.keys(kind, namespace).await
+    }
+
+    /// As [`Cluster::list_where`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn list_where(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        field: &str,
+        text: &str,
+    ) -> Result<Vec<Arc<Object>>, ClusterError> {
+        self.0.list_where(kind, namespace, field, text).await
+    }
+
     /// As [`Cluster::serves`].
     ///
     /// # Errors

@@ -1,0 +1,189 @@
+//! Who refers to what: which agents have to be looked at again when something changes that is not their own.
+//!
+//! Each agent is looked at after a start, and its look notes what it refers to, so this fills itself. It takes a change to
+//! the agents that it bears on without a look at all others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use crate::ids::AgentKey;
+use crate::object::{Kind, Object, ObjectKey};
+use crate::reconcile::observe::PACK_NAME;
+use crate::reconcile::{Core, PassError};
+use crate::workload;
+
+/// What an agent refers to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Referent {
+    /// All versions of a prompt pack: namespace and `spec.packName`.
+    Pack(String, String),
+    /// One object: another agent that it calls, a Provider, a credential, a ToolRegistry.
+    Object(ObjectKey),
+}
+
+/// Who refers to what.
+#[derive(Default)]
+pub(super) struct References {
+    referrers: BTreeMap<Arc<Referent>, BTreeSet<AgentKey>>,
+    referents: BTreeMap<AgentKey, BTreeSet<Arc<Referent>>>,
+}
+
+impl References {
+    /// From now on, `agent` refers to these.
+    fn note(&mut self, agent: &AgentKey, referents: BTreeSet<Referent>) {
+        let referents: BTreeSet<Arc<Referent>> = referents.into_iter().map(Arc::new).collect();
+        let before = self.referents.remove(agent).unwrap_or_default();
+        for gone in before.difference(&referents) {
+            if let Some(known) = self.referrers.get_mut(gone) {
+                known.remove(agent);
+                if known.is_empty() {
+                    self.referrers.remove(gone);
+                }
+            }
+        }
+        for new in referents.difference(&before) {
+            self.referrers.entry(Arc::clone(new)).or_default().insert(agent.clone());
+        }
+        if !referents.is_empty() {
+            self.referents.insert(agent.clone(), referents);
+        }
+    }
+
+    fn to(&self, referent: &Referent) -> BTreeSet<AgentKey> {
+        self.referrers.get(referent).cloned().unwrap_or_default()
+    }
+
+    /// Who refers to any pack of a namespace.
+    fn to_packs(&self, namespace: &str) -> BTreeSet<AgentKey> {
+        let is_there = |referent: &Referent| matches!(referent, Referent::Pack(of, _) if of == namespace);
+        let from = Referent::Pack(namespace.to_owned(), String::new());
+        let packs = self.referrers.range(from..).take_while(|(referent, _)| is_there(referent));
+        packs.flat_map(|(_, agents)| agents).cloned().collect()
+    }
+}
+
+impl Core {
+    /// Notes what an agent refers to. To be called before it is read: a change in between wakes the agent again.
+    pub(super) fn note_references(&self, agent: &AgentKey, referents: BTreeSet<Referent>) {
+        self.references().note(agent, referents);
+    }
+
+    /// `agent` is gone: it refers to nothing.
+    pub(super) fn forget_references(&self, agent: &AgentKey) {
+        self.note_references(agent, BTreeSet::new());
+    }
+
+    /// The agents that refer to an object.
+    pub(super) fn referrers_of(&self, object: &ObjectKey) -> BTreeSet<AgentKey> {
+        self.references().to(&Referent::Object(object.clone()))
+    }
+
+    /// The agents that refer to the pack which has `changed` as one of its versions. One that cannot be read any more may
+    /// have been of any pack.
+    pub(super) async fn referrers_of_pack(&self, changed: &ObjectKey) -> Result<BTreeSet<AgentKey>, PassError> {
+        let pack = self.get(changed).await?;
+        let references = self.references();
+        Ok(match pack.as_ref().and_then(|pack| pack.text(PACK_NAME)) {
+            Some(name) => {
+                let mut agents = references.to(&Referent::Pack(changed.namespace.clone(), name.to_owned()));
+                // It may have been of another pack before.
+                agents.extend(references.to(&Referent::Object(changed.clone())));
+                agents
+            }
+            None => references.to_packs(&changed.namespace),
+        })
+    }
+
+    fn references(&self) -> MutexGuard<'_, References> {
+        // A pass that panicked holds it no longer than an insertion.
+        self.references.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The names by which an agent refers to others, each once. What they lead to (the versions of a pack, the credential of a
+/// Provider) is not read for that.
+pub(super) fn referents_of(agent: &Object) -> Named {
+    let mut named = Named::default();
+    let namespace = agent.namespace();
+    for place in ["/spec/promptPackRef/name", "/spec/rollout/candidate/promptPackRef/name"] {
+        named.packs.extend(agent.text(place).map(str::to_owned));
+    }
+    let lists = ["/spec/providers", "/spec/rollout/candidate/providerRefs"];
+    let items = lists.iter().filter_map(|place| agent.at(place)?.as_array()).flatten();
+    let providers = items.filter_map(|item| item.get("providerRef"));
+    let registries = ["/spec/toolRegistryRef", "/spec/rollout/candidate/toolRegistryRef"];
+    let registries = registries.iter().filter_map(|place| agent.at(place));
+    let key = |kind: Kind, reference: &serde_json::Value| {
+        let text = |field| reference.get(field).and_then(serde_json::Value::as_str).filter(|text| !text.is_empty());
+        Some(ObjectKey::new(kind, text("namespace").unwrap_or(namespace), text("name")?))
+    };
+    named.providers = providers.filter_map(|reference| key(Kind::PROVIDER, reference)).collect();
+    named.tool_registries = registries.filter_map(|reference| key(Kind::TOOL_REGISTRY, reference)).collect();
+    named.peers = workload::peers(agent).map(|peer| ObjectKey::agent(&peer)).collect();
+    named
+}
+
+/// What an agent names.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    /// `spec.packName` of packs in its own namespace.
+    pub(super) packs: BTreeSet<String>,
+    pub(super) providers: BTreeSet<ObjectKey>,
+    pub(super) tool_registries: BTreeSet<ObjectKey>,
+    /// The agents that it calls.
+    pub(super) peers: BTreeSet<ObjectKey>,
+}
+
+impl Named {
+    /// All of it, for an agent of `namespace`.
+    pub(super) fn referents(&self, namespace: &str) -> BTreeSet<Referent> {
+        let packs = self.packs.iter().map(|name| Referent::Pack(namespace.to_owned(), name.clone()));
+        let objects = self.providers.iter().chain(&self.tool_registries).chain(&self.peers);
+        packs.chain(objects.cloned().map(Referent::Object)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(name: &str) -> AgentKey {
+        AgentKey::new("shop", name)
+    }
+
+    fn pack(name: &str) -> Referent {
+        Referent::Pack("shop".to_owned(), name.to_owned())
+    }
+
+    fn provider(name: &str) -> Referent {
+        Referent::Object(ObjectKey::new(Kind::PROVIDER, "models", name))
+    }
+
+    fn names(agents: BTreeSet<AgentKey>) -> Vec<String> {
+        agents.into_iter().map(|agent| agent.name).collect()
+    }
+
+    #[test]
+    fn a_change_leads_to_those_who_refer_to_it_now() {
+        let mut references = References::default();
+        references.note(&agent("a"), [pack("one"), provider("big")].into());
+        references.note(&agent("b"), [pack("one")].into());
+        assert_eq!(names(references.to(&pack("one"))), ["a", "b"]);
+        assert_eq!(names(references.to(&provider("big"))), ["a"]);
+        references.note(&agent("a"), [pack("two"), provider("big")].into());
+        assert_eq!(names(references.to(&pack("one"))), ["b"]);
+        assert_eq!(names(references.to(&pack("two"))), ["a"]);
+        references.note(&agent("a"), BTreeSet::new());
+        references.note(&agent("b"), BTreeSet::new());
+        assert!(references.referrers.is_empty() && references.referents.is_empty(), "nothing is kept of who is gone");
+    }
+
+    #[test]
+    fn a_pack_of_which_nothing_is_known_leads_to_all_who_refer_to_a_pack_of_its_namespace() {
+        let mut references = References::default();
+        references.note(&agent("a"), [pack("one"), provider("big")].into());
+        references.note(&agent("b"), [provider("big")].into());
+        references.note(&agent("c"), [Referent::Pack("shop-2".to_owned(), "one".to_owned())].into());
+        assert_eq!(names(references.to_packs("shop")), ["a"]);
+    }
+}
