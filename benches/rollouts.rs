@@ -1,9 +1,10 @@
 //! Many rollouts at once, on a real control plane, with real Deployments and pods that are ready at once.
 //!
 //! Three questions about the daemon of this build. How long do all take without pauses, from the push to the last promotion?
-//! The floor is a bare loop that sends the writes which the daemon made, each agent's in their order, the agents side by side,
-//! with 32 requests at once, while no daemon runs; it waits for no pod, so no rollout can be as fast. How long does a weight stay on pods
-//! of a candidate that fail? And what does a restart with all of them in flight move?
+//! There are two floors, both bare loops that send the writes which the daemon made, each agent's in their order, the agents
+//! side by side, with 32 requests at once, while no daemon runs. One waits after each write of a Deployment until its pods are
+//! as it says, which is what a rollout is; the other waits for nothing, so it leaves the pods and their controllers behind.
+//! How long does a weight stay on pods of a candidate that fail? And what does a restart with all of them in flight move?
 //!
 //! `cargo bench --bench rollouts -- --agents=20`
 
@@ -14,15 +15,21 @@ mod common;
 mod support;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Goal, Table, now, option, patiently};
 use futures::StreamExt as _;
 use serde_json::Value;
+use serin::clock::SystemClock;
+use serin::cluster::Cluster as _;
+use serin::cluster::api_server::{ApiServer, Connection, Namespaces, Settings, Watched};
+use serin::object::{Kind, ObjectKey};
 use support::control_plane::{AuditEvent, AuditMark, User};
 use support::kubelet::Behaviour;
 use support::manifests::{Manifest, pack};
 use support::site::Site;
+use tokio::sync::Semaphore;
 
 /// Requests of the floor that are under way at once.
 const AT_ONCE: usize = 32;
@@ -81,19 +88,27 @@ async fn measure(agents: u64) {
 
     site.kill();
     let count = writes.len();
-    let (floor, refused) = floor(&site, writes).await;
+    let (floor, refused) = floor(&site, &writes, Waits::ForPods).await;
+    let (hurried, _) = self::floor(&site, &writes, Waits::ForNothing).await;
 
     let mut table = Table::default();
     let seconds = |time: Duration| time.as_secs_f64();
     let title = format!("{agents} rollouts, push to all promoted");
     table.row(&title, seconds(promoted), Some(seconds(floor)), "s", Goal::Ratio(1.5));
+    table.row(
+        "the same next to writes that wait for no pod",
+        seconds(promoted),
+        Some(seconds(hurried)),
+        "s",
+        Goal::Told,
+    );
     table.row("writes of each", count as f64 / agents as f64, None, "", Goal::AtMost(20.0));
     table.row("writes of the floor that were refused", refused as f64, None, "", Goal::Told);
     table.row("a candidate's pods fail, to its weight gone", seconds(gone), None, "s", Goal::AtMost(1.0));
     table.row("of it until the last of them has failed", seconds(failed), None, "s", Goal::Told);
     table.row("restart in flight, to all resumed", seconds(resumed), None, "s", Goal::AtMost(5.0));
     table.row("restart in flight, writes of Deployments", moved as f64, None, "", Goal::AtMost(0.0));
-    table.print("the same writes by a bare loop, 32 at once, which waits for no pod");
+    table.print("the same writes by a bare loop, 32 at once, which waits for the pods of each");
 }
 
 fn push(site: &Site, agents: u64, manifest: &Manifest) {
@@ -146,31 +161,69 @@ fn writes(site: &Site, mark: AuditMark) -> Vec<AuditEvent> {
     site.requests_since(mark).into_iter().filter(AuditEvent::is_write).collect()
 }
 
+/// What the bare loop waits for after it has written a Deployment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    /// Until all its pods are there, and no others.
+    ForPods,
+    ForNothing,
+}
+
 /// Sends the writes once more. Gives back how long it took, and how many the server refused.
-async fn floor(site: &Site, writes: Vec<AuditEvent>) -> (Duration, usize) {
+async fn floor(site: &Site, writes: &[AuditEvent], waits: Waits) -> (Duration, usize) {
     let client = site.plane.client(User::Admin).await;
+    let connection = Connection::Kubeconfig { path: Some(site.plane.kubeconfig(User::Admin)), context: None };
+    let namespaces = Namespaces::These(vec![site.namespace.clone()]);
+    let settings = Settings { namespaces, ..Settings::watching(vec![Watched::all(Kind::DEPLOYMENT)]) };
+    let cluster = ApiServer::connect(&connection, settings, Arc::new(SystemClock)).await.expect("a kubeconfig");
+    cluster.ready().await;
     let mut of_agents: BTreeMap<String, Vec<hyper::Request<Vec<u8>>>> = BTreeMap::new();
-    for write in &writes {
+    for write in writes {
         let about = write.body().and_then(|body| body.pointer("/regarding/name")).and_then(Value::as_str);
         let name = about.unwrap_or(write.name()).trim_end_matches("-canary").to_owned();
         of_agents.entry(name).or_default().push(request(write));
     }
+    let slots = Semaphore::new(AT_ONCE);
     let started = now();
-    let refused = futures::stream::iter(of_agents.into_values())
-        .map(|requests| {
-            let client = client.clone();
-            async move {
-                let mut refused = 0;
-                for request in requests {
-                    refused += usize::from(client.request::<Value>(request).await.is_err());
+    let agents = of_agents.into_values().map(|requests| {
+        let (client, cluster, slots) = (&client, &cluster, &slots);
+        async move {
+            let mut refused = 0;
+            for request in requests {
+                let slot = slots.acquire().await.expect("it is never closed");
+                let answer = client.request::<Value>(request).await;
+                drop(slot);
+                match answer {
+                    Ok(written) if waits == Waits::ForPods && written["kind"] == "Deployment" => {
+                        until_pods(cluster, &written).await;
+                    }
+                    Ok(_) => {}
+                    Err(_) => refused += 1,
                 }
-                refused
             }
-        })
-        .buffer_unordered(AT_ONCE)
-        .fold(0, async |all, refused| all + refused)
-        .await;
+            refused
+        }
+    });
+    let refused = futures::future::join_all(agents).await.into_iter().sum();
     (started.elapsed(), refused)
+}
+
+/// Waits until a Deployment has the pods that this version of it wants, or is gone.
+async fn until_pods(cluster: &ApiServer, written: &Value) {
+    let text = |field: &str| written["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let key = ObjectKey::new(Kind::DEPLOYMENT, text("namespace"), text("name"));
+    let generation = written["metadata"]["generation"].as_i64();
+    let mut changes = cluster.changes();
+    loop {
+        let Some(live) = cluster.get(&key).await.expect("a watch") else { return };
+        let count = |field: &str| live.integer(&format!("/status/{field}")).unwrap_or(0);
+        let wanted = live.integer("/spec/replicas").unwrap_or(1);
+        let fields = ["replicas", "updatedReplicas", "availableReplicas"];
+        if Some(count("observedGeneration")) >= generation && fields.iter().all(|field| count(field) == wanted) {
+            return;
+        }
+        while changes.next().await.is_some_and(|changed| changed != key) {}
+    }
 }
 
 /// A write as the daemon made it, for whichever object has the name now.

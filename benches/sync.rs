@@ -62,6 +62,9 @@ async fn measure(applications: u64) {
     until_owned(&site, applications).await;
     let installed_whole = started.elapsed();
     site.until_looked_at().await;
+    let asked = site.requests();
+    let reads = asked.iter().filter(|request| ["get", "list"].contains(&request.verb())).count();
+    let written = asked.iter().filter(|request| request.is_write()).count();
     let floor_install = floor_of_an_install(&site).await;
 
     let mark = site.plane.audit_mark();
@@ -93,6 +96,9 @@ async fn measure(applications: u64) {
     let (seconds, floor) = (|time: Duration| time.as_secs_f64(), Some(floor_install.as_secs_f64()));
     table.row("first install, what git says", seconds(installed), None, "s", Goal::Told);
     table.row("first install, with what agents run as", seconds(installed_whole), floor, "s", Goal::Ratio(1.1));
+    let of_each = |count: usize| count as f64 / applications as f64;
+    table.row("first install, writes of each application", of_each(written), Some(9.0), "", Goal::Told);
+    table.row("first install, reads of each application", of_each(reads), None, "", Goal::Told);
     table.row("one changed, from the signal to applied", seconds(one), None, "s", Goal::AtMost(0.5));
     table.row("one changed, API requests", requests as f64, None, "", Goal::AtMost(5.0));
     table.row("a field in each", seconds(all), Some(seconds(floor_all)), "s", Goal::Ratio(1.3));
@@ -133,14 +139,10 @@ async fn until_owned(site: &Site, applications: u64) {
 
 /// Waits until the daemon has asked nothing for a while.
 async fn until_quiet(site: &Site) {
-    let mut before = usize::MAX;
-    patiently(1, "the daemon rests", || {
-        let count = site.requests().iter().filter(|request| request.verb() != "watch").count();
-        let is_quiet = std::mem::replace(&mut before, count) == count;
-        async move {
-            tokio::time::sleep(Duration::from_secs(4)).await;
-            is_quiet
-        }
+    patiently(1, "the daemon rests", || async {
+        let mark = site.plane.audit_mark();
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        site.requests_since(mark).iter().all(|request| request.verb() == "watch")
     })
     .await;
 }

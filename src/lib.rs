@@ -70,6 +70,7 @@
 // The story's nouns, then its stages in order, then what surrounds them.
 pub mod ids;
 pub mod object;
+pub mod packed;
 
 pub mod git;
 pub mod manifest;

@@ -2,6 +2,10 @@
 
 use std::process::ExitCode;
 
+/// Gives back what a first install or a long list took for a moment; the system's keeps several times what is in use.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // Named once, here: with two providers in the tree, rustls refuses to choose one by itself.
     if rustls::crypto::ring::default_provider().install_default().is_err() {

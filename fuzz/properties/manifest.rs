@@ -45,7 +45,7 @@ pub(crate) fn holds(data: &[u8]) {
             }
         }
         for (key, located) in &desired.objects {
-            assert_eq!(*key, located.object.key());
+            assert_eq!(*key, located.object().key());
             assert!(rules.grants_kind(&key.kind) && rules.grants_namespace(&key.namespace), "{key} is not granted");
             assert!(!desired.held.contains(key), "{key} is held and applied");
             assert!(usize::try_from(located.origin.line).is_ok_and(|line| line <= lines.len()), "{:?}", located.origin);

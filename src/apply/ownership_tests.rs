@@ -216,7 +216,8 @@ fn plan(source: &str, desired: Option<Object>, voices: &[Voice], live: Option<Ob
     let desired: BTreeMap<_, _> = desired.into_iter().map(|object| (object.key(), object)).collect();
     let live: Vec<_> = live.into_iter().map(Arc::new).collect();
     let nothing = std::collections::BTreeSet::new();
-    plan_sync(&desired, &nothing, &Prune::Allowed, &live, &SourceName::new(source), &claimants(voices))
+    let desired = desired.iter().map(|(key, object)| (key, Arc::new(object.clone())));
+    plan_sync(desired, &nothing, &Prune::Allowed, &live, &SourceName::new(source), &claimants(voices))
 }
 
 #[test]

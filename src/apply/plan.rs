@@ -88,7 +88,7 @@ impl SyncPlan {
 /// keep their live state. `live` are the live objects of all kinds that sources hold. `claimants` are all
 /// sources, this one among them; without any, it is the only one.
 pub fn plan_sync<'a>(
-    desired: impl IntoIterator<Item = (&'a ObjectKey, &'a Object)>,
+    desired: impl IntoIterator<Item = (&'a ObjectKey, Arc<Object>)>,
     held: &BTreeSet<ObjectKey>,
     prune: &Prune,
     live: &[Arc<Object>],
@@ -96,7 +96,7 @@ pub fn plan_sync<'a>(
     claimants: &Claimants<'_>,
 ) -> SyncPlan {
     let live: BTreeMap<ObjectKey, &Arc<Object>> = live.iter().map(|object| (object.key(), object)).collect();
-    let desired: BTreeMap<&ObjectKey, &Object> = desired.into_iter().collect();
+    let desired: BTreeMap<&ObjectKey, Arc<Object>> = desired.into_iter().collect();
     let mut plan = SyncPlan::default();
     for (key, object) in desired.iter().filter(|(key, _)| !held.contains(**key)) {
         let live = live.get(key).map(|live| live.as_ref());

@@ -42,7 +42,8 @@ fn plan_with(prune: Prune, desired: Vec<Object>, held: &[ObjectKey], live: Vec<O
     let desired: BTreeMap<_, _> = desired.into_iter().map(|object| (object.key(), object)).collect();
     let held: BTreeSet<_> = held.iter().cloned().collect();
     let live: Vec<_> = live.into_iter().map(Arc::new).collect();
-    plan_sync(&desired, &held, &prune, &live, &source(), &Claimants::default())
+    let desired = desired.iter().map(|(key, object)| (key, Arc::new(object.clone())));
+    plan_sync(desired, &held, &prune, &live, &source(), &Claimants::default())
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn hold_agents_that_collide(places: &BTreeMap<SameObject<'_>, Vec<(&LoadedFile, 
     let rolling: Vec<ObjectKey> = desired
         .objects
         .iter()
-        .filter(|(key, located)| key.kind == Kind::AGENT_RUNTIME && located.object.at("/spec/rollout").is_some())
+        .filter(|(key, located)| key.kind == Kind::AGENT_RUNTIME && located.object().at("/spec/rollout").is_some())
         .map(|(key, _)| key.clone())
         .collect();
     for key in rolling {

@@ -7,6 +7,7 @@ use serde::de::IgnoredAny;
 use crate::git::NotFollowed;
 use crate::ids::TreePath;
 use crate::object::{Kind, Object, ObjectKey};
+use crate::packed::Packed;
 
 use super::agent;
 use super::analysis_template;
@@ -48,9 +49,21 @@ pub struct Origin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
     /// The object as it is applied.
-    pub object: Object,
+    object: Packed,
     /// Where it is written.
     pub origin: Origin,
+}
+
+impl Located {
+    /// An object and where it is written.
+    pub fn new(object: Object, origin: Origin) -> Self {
+        Self { object: Packed::alone(&Arc::new(object)), origin }
+    }
+
+    /// The object as it is applied.
+    pub fn object(&self) -> Arc<Object> {
+        self.object.open()
+    }
 }
 
 /// What is known about one file. Depends on nothing but its path and bytes, the rules and the schemas.
@@ -295,6 +308,8 @@ impl<'a> Loader<'a> {
         }
         self.file.problems.sort();
         self.file.problems.dedup();
+        self.file.problems.shrink_to_fit();
+        self.file.entries.shrink_to_fit();
         self.file
     }
 
@@ -431,7 +446,7 @@ impl<'a> Loader<'a> {
         findings.extend(left_out);
         self.file.is_unreadable |= is_ambiguous;
         let is_usable = !is_broken && findings.iter().all(|finding| finding.problem == Problem::Suspicious);
-        let located = object.filter(|_| is_usable).map(|object| Arc::new(Located { object, origin }));
+        let located = object.filter(|_| is_usable).map(|object| Arc::new(Located::new(object, origin)));
         self.report_all(findings, Some(&key), list_item);
         self.enter(root, key, located);
     }

@@ -31,7 +31,7 @@ impl Core {
             other => other?,
         };
         // What the server refuses is tried again without a reason: no watch tells that a namespace or a right is there.
-        let is_refused = !is_synced && source.as_ref().is_some_and(|(_, loaded)| loaded.manifest(agent).is_some());
+        let is_refused = !is_synced && source.as_ref().is_some_and(|(_, loaded)| loaded.has_manifest(agent));
         let at = self.clock.now().saturating_add(REFUSED_RETRY).unwrap_or(jiff::Timestamp::MAX);
         let retry = is_refused.then(|| (Key::Agent(agent.clone()), at));
         let Some(live) = live.filter(|live| !self.is_foreign(live)) else {
@@ -81,7 +81,7 @@ impl Core {
     ) -> Result<bool, PassError> {
         let key = ObjectKey::agent(agent);
         let plan = self.plan_one(source, loaded, &key).await?;
-        let mut is_synced = loaded.manifest(agent).is_some()
+        let mut is_synced = loaded.has_manifest(agent)
             && plan.refused.is_empty()
             && plan.undecided.is_empty()
             && plan.terminating.is_empty();
@@ -124,7 +124,7 @@ impl Core {
             source: source.options.name.clone(),
             synced,
             contains,
-            manifest: loaded.manifest(agent).cloned().map(Arc::new),
+            manifest: loaded.manifest(agent),
             publish: source.publish_state(agent),
         }))
     }

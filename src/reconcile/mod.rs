@@ -163,7 +163,7 @@ pub struct Core {
     /// Objects of sources that are gone, as far as they were told of.
     left_behind: Mutex<BTreeMap<String, BTreeSet<ObjectKey>>>,
     metrics: Metrics,
-    agents: Mutex<BTreeMap<AgentKey, AgentMemory>>,
+    agents: Mutex<BTreeMap<AgentKey, Box<AgentMemory>>>,
     credentials: Mutex<BTreeMap<ObjectKey, credentials::Known>>,
     references: Mutex<references::References>,
     published: Mutex<BTreeMap<SourceName, status::Published>>,
@@ -339,7 +339,7 @@ impl Core {
         }
     }
 
-    fn agents(&self) -> MutexGuard<'_, BTreeMap<AgentKey, AgentMemory>> {
+    fn agents(&self) -> MutexGuard<'_, BTreeMap<AgentKey, Box<AgentMemory>>> {
         // A pass that panicked may have held the lock; what is in it is a courtesy, never a decision.
         self.agents.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }

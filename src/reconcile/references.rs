@@ -24,33 +24,44 @@ pub(super) enum Referent {
 /// Who refers to what.
 #[derive(Default)]
 pub(super) struct References {
-    referrers: BTreeMap<Arc<Referent>, BTreeSet<AgentKey>>,
-    referents: BTreeMap<AgentKey, BTreeSet<Arc<Referent>>>,
+    /// Almost always few, each once, so a list takes the least room.
+    referrers: BTreeMap<Arc<Referent>, Vec<AgentKey>>,
+    referents: BTreeMap<AgentKey, Vec<Arc<Referent>>>,
 }
 
 impl References {
     /// From now on, `agent` refers to these.
     fn note(&mut self, agent: &AgentKey, referents: BTreeSet<Referent>) {
-        let referents: BTreeSet<Arc<Referent>> = referents.into_iter().map(Arc::new).collect();
         let before = self.referents.remove(agent).unwrap_or_default();
-        for gone in before.difference(&referents) {
+        for gone in before.iter().filter(|before| !referents.contains(before.as_ref())) {
             if let Some(known) = self.referrers.get_mut(gone) {
-                known.remove(agent);
+                known.retain(|referrer| referrer != agent);
                 if known.is_empty() {
                     self.referrers.remove(gone);
                 }
             }
         }
-        for new in referents.difference(&before) {
-            self.referrers.entry(Arc::clone(new)).or_default().insert(agent.clone());
+        let mut noted = Vec::with_capacity(referents.len());
+        for referent in referents {
+            let referent = match before.iter().find(|before| ***before == referent) {
+                Some(known) => Arc::clone(known),
+                None => {
+                    let referent = Arc::new(referent);
+                    let referrers = self.referrers.entry(Arc::clone(&referent)).or_default();
+                    referrers.reserve_exact(1);
+                    referrers.push(agent.clone());
+                    referent
+                }
+            };
+            noted.push(referent);
         }
-        if !referents.is_empty() {
-            self.referents.insert(agent.clone(), referents);
+        if !noted.is_empty() {
+            self.referents.insert(agent.clone(), noted);
         }
     }
 
     fn to(&self, referent: &Referent) -> BTreeSet<AgentKey> {
-        self.referrers.get(referent).cloned().unwrap_or_default()
+        self.referrers.get(referent).into_iter().flatten().cloned().collect()
     }
 
     /// Who refers to any pack of a namespace.

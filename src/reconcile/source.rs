@@ -100,8 +100,13 @@ pub struct Loaded {
 
 impl Loaded {
     /// The manifest of an agent, where it is in git and valid.
-    pub fn manifest(&self, agent: &AgentKey) -> Option<&Object> {
-        self.desired.objects.get(&ObjectKey::agent(agent)).map(|located| &located.object)
+    pub fn manifest(&self, agent: &AgentKey) -> Option<Arc<Object>> {
+        self.desired.objects.get(&ObjectKey::agent(agent)).map(|located| located.object())
+    }
+
+    /// Whether an agent is in git and valid.
+    pub fn has_manifest(&self, agent: &AgentKey) -> bool {
+        self.desired.objects.contains_key(&ObjectKey::agent(agent))
     }
 
     /// Whether the agent is in git, valid or not.

@@ -143,8 +143,7 @@ impl Core {
             for (source, objects) in claimants.left_behind(&live) {
                 left_behind.entry(source).or_insert_with(BTreeSet::new).extend(objects);
             }
-            let desired = piece.iter().filter_map(|key| loaded.desired.objects.get_key_value(key));
-            let desired = desired.map(|(key, located)| (key, &located.object));
+            let desired = piece.iter().filter_map(|key| Some((key, loaded.desired.objects.get(key)?.object())));
             let held = &loaded.desired.held;
             plan.absorb(plan_sync(desired, held, &prune(loaded), &live, &source.options.name, &claimants));
         }
@@ -160,7 +159,7 @@ impl Core {
         for key in changed.iter().map(|(key, _)| *key).chain(gone) {
             live.extend(self.get(key).await?);
         }
-        let desired = changed.into_iter().map(|(key, located)| (key, &located.object));
+        let desired = changed.into_iter().map(|(key, located)| (key, located.object()));
         let views = self.views(source, Some(&loaded.commit));
         let (held, claimants) = (&loaded.desired.held, views.claimants());
         Ok(plan_sync(desired, held, &prune(loaded), &live, &source.options.name, &claimants))
@@ -194,7 +193,7 @@ impl Core {
         key: &ObjectKey,
     ) -> Result<SyncPlan, PassError> {
         let live: Vec<Arc<Object>> = self.get(key).await?.into_iter().collect();
-        let desired = loaded.desired.objects.get_key_value(key).map(|(key, located)| (key, &located.object));
+        let desired = loaded.desired.objects.get(key).map(|located| (key, located.object()));
         // What to prune is for the sync of the whole source to say.
         let prune = Prune::Suspended { why: "only this object is looked at".to_owned() };
         let views = self.views(source, Some(&loaded.commit));
@@ -337,7 +336,8 @@ impl Core {
         let (Some(manifest), Some(live)) = (loaded.manifest(agent), self.cluster.get(&key).await?) else {
             return Ok(true);
         };
-        let (Some(patch), Some(uid), Some(version)) = (additions(&live, manifest), live.uid(), live.resource_version())
+        let (Some(patch), Some(uid), Some(version)) =
+            (additions(&live, &manifest), live.uid(), live.resource_version())
         else {
             return Ok(true);
         };
@@ -379,7 +379,7 @@ pub(crate) fn plan_whole(
     source: &SourceName,
     claimants: &Claimants<'_>,
 ) -> SyncPlan {
-    let desired = loaded.desired.objects.iter().map(|(key, located)| (key, &located.object));
+    let desired = loaded.desired.objects.iter().map(|(key, located)| (key, located.object()));
     plan_sync(desired, &loaded.desired.held, &prune(loaded), live, source, claimants)
 }
 

@@ -45,10 +45,11 @@ fn every_example_loads_without_a_word() {
 fn the_agent_of_the_quickstart_has_all_the_packs_that_the_demo_tries() {
     let files = load(&folder().join("quickstart"));
     let desired = assemble(&files);
-    let versions: Vec<&str> = desired
+    let versions: Vec<String> = desired
         .objects
         .values()
-        .filter_map(|located| located.object.text("/spec/packName").and(located.object.text("/spec/version")))
+        .map(|located| located.object())
+        .filter_map(|object| object.text("/spec/packName").and(object.text("/spec/version")).map(str::to_owned))
         .collect();
     assert_eq!(versions, ["1.0.0", "1.1.0", "1.2.0", "1.3.0"]);
 }

@@ -172,10 +172,10 @@ async fn preview(cluster: &dyn Cluster, write: &Apply) -> Result<Arc<Object>, Cl
 
 /// What is left when a sync has removed from an agent what others added where git alone decides.
 fn taken_back(foreseen: Arc<Object>, located: Option<&Located>) -> Arc<Object> {
-    let Some(located) = located.filter(|located| located.object.key().kind == Kind::AGENT_RUNTIME) else {
+    let Some(located) = located.filter(|located| located.object().key().kind == Kind::AGENT_RUNTIME) else {
         return foreseen;
     };
-    let Some(patch) = additions(&foreseen, &located.object) else { return foreseen };
+    let Some(patch) = additions(&foreseen, &located.object()) else { return foreseen };
     let mut value = foreseen.as_ref().clone().into_value();
     merge_patch(&mut value, &patch);
     Object::from_value(value).map_or(foreseen, Arc::new)

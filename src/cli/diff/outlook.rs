@@ -36,7 +36,7 @@ impl<'a> Around<'a> {
             live.iter().map(|object| (object.key(), Arc::clone(object))).collect();
         let wanted = loaded.desired.objects.iter().filter(|(key, _)| served.contains(&key.kind));
         for (key, located) in wanted {
-            objects.entry(key.clone()).or_insert_with(|| Arc::new(located.object.clone()));
+            objects.entry(key.clone()).or_insert_with(|| located.object());
         }
         Self { objects, served, loaded, source, settings }
     }
@@ -67,7 +67,7 @@ impl<'a> Around<'a> {
                 source: self.source.clone(),
                 synced: Some(self.loaded.commit.clone()),
                 contains,
-                manifest: self.loaded.manifest(&AgentKey::new(namespace, name)).cloned().map(Arc::new),
+                manifest: self.loaded.manifest(&AgentKey::new(namespace, name)),
                 publish: Publish::Idle,
             }),
             packs,

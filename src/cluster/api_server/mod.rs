@@ -9,7 +9,6 @@ mod discovery;
 mod error;
 mod events;
 mod others;
-mod packed;
 mod request;
 mod settings;
 mod shelf;
@@ -45,8 +44,9 @@ use shelf::Shelf;
 /// Changes that a slow reader of [`Cluster::changes`] may lag behind before it gets all keys instead.
 const CHANGES_KEPT: usize = 1024;
 
-/// Objects per page of a list, as client-go does it.
-const PAGE: u32 = 500;
+/// Objects per page of a list. Fewer than client-go asks for: a page is held as it came until it is packed, those of all
+/// kinds at once when a daemon starts.
+const PAGE: u32 = 250;
 
 /// A real cluster, over kube's client.
 pub struct ApiServer {
@@ -161,8 +161,9 @@ impl ApiServer {
 
     async fn list_unwatched(&self, kind: &Kind, namespace: Option<&str>) -> Result<Vec<Arc<Object>>, ClusterError> {
         let resource = self.resource(kind).await?;
-        let pages = watch::list(&self.http, &resource, namespace, ListParams::default().limit(PAGE)).await?;
-        let mut objects: Vec<_> = pages.objects.into_iter().map(Arc::new).collect();
+        let mut objects = Vec::new();
+        let take = |page: Vec<Object>| objects.extend(page.into_iter().map(Arc::new));
+        watch::list(&self.http, &resource, namespace, ListParams::default().limit(PAGE), take).await?;
         objects.sort_by(|one, other| (one.namespace(), one.name()).cmp(&(other.namespace(), other.name())));
         Ok(objects)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{broadcast, watch};
 
 use super::settings::{Need, Watched};
-use super::store::Store;
+use super::store::{Listed, Store};
 use crate::cluster::ClusterError;
 use crate::ids::Uid;
 use crate::object::{Kind, Object, ObjectKey};
@@ -147,8 +147,13 @@ impl Shelf {
         self.change(|store| store.removed(key, uid));
     }
 
+    /// Packs a page of a list by the watch.
+    pub(super) fn pack(&self, page: Vec<Object>) -> Vec<Listed> {
+        self.store.write().unwrap_or_else(PoisonError::into_inner).pack(page)
+    }
+
     /// A list by the watch.
-    pub(super) fn listed(&self, objects: Vec<Object>, version: Option<u64>) {
+    pub(super) fn listed(&self, objects: Vec<Listed>, version: Option<u64>) {
         self.change(|store| store.replace(objects, version));
         self.set_state(WatchState::Listed);
     }

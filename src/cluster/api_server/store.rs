@@ -8,9 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::packed::{Packed, Packer};
 use crate::ids::Uid;
 use crate::object::{Kind, Object, ObjectKey};
+use crate::packed::{Packed, Packer};
 
 /// Objects of one kind by namespace and name.
 #[derive(Debug)]
@@ -27,6 +27,17 @@ pub(super) struct Store {
 
 /// Namespace and name.
 type Place = (String, String);
+
+/// An object of a list, packed.
+#[derive(Debug)]
+pub(super) struct Listed {
+    place: Place,
+    version: Option<u64>,
+    uid: Option<Uid>,
+    /// What it is indexed by.
+    text: Option<String>,
+    object: Packed,
+}
 
 #[derive(Debug)]
 struct Kept {
@@ -46,12 +57,12 @@ struct Index {
 }
 
 impl Index {
-    fn put(&mut self, place: &Place, text: Option<&str>) {
+    fn put(&mut self, place: &Place, text: Option<String>) {
         self.remove(place);
         if let Some(text) = text {
             let (namespace, name) = place;
-            self.places.entry((namespace.clone(), text.to_owned())).or_default().insert(name.clone());
-            self.texts.insert(place.clone(), text.to_owned());
+            self.places.entry((namespace.clone(), text.clone())).or_default().insert(name.clone());
+            self.texts.insert(place.clone(), text);
         }
     }
 
@@ -127,19 +138,34 @@ impl Store {
         Some(self.key(place))
     }
 
+    /// Packs a page of a list, to be taken in when all of it is there: a list of thousands is never held whole as it came.
+    pub(super) fn pack(&mut self, page: Vec<Object>) -> Vec<Listed> {
+        let packed = page.into_iter().map(|object| {
+            let object = Arc::new(object);
+            Listed {
+                place: place(&object),
+                version: resource_version(&object),
+                uid: object.uid(),
+                text: self.index.as_ref().and_then(|index| object.text(index.field)).map(str::to_owned),
+                object: self.packer.pack(&object),
+            }
+        });
+        packed.collect()
+    }
+
     /// Takes in a whole list of `version`. Returns what changed.
-    pub(super) fn replace(&mut self, listed: Vec<Object>, version: Option<u64>) -> Vec<ObjectKey> {
+    pub(super) fn replace(&mut self, listed: Vec<Listed>, version: Option<u64>) -> Vec<ObjectKey> {
         self.seen = version;
         let mut changed = Vec::new();
         let mut here = HashSet::new();
         let mut still_gone = HashSet::new();
         for object in listed {
-            here.insert(place(&object));
-            match object.uid().filter(|uid| self.gone.contains(uid)) {
+            here.insert(object.place.clone());
+            match object.uid.clone().filter(|uid| self.gone.contains(uid)) {
                 Some(uid) => {
                     still_gone.insert(uid);
                 }
-                None => changed.extend(self.put(&Arc::new(object))),
+                None => changed.extend(self.put(object)),
             }
         }
         // A write may have made an object after the list was taken.
@@ -156,7 +182,7 @@ impl Store {
         if object.uid().is_some_and(|uid| self.gone.contains(&uid)) {
             return None;
         }
-        self.put(&Arc::new(object))
+        self.put_open(&Arc::new(object))
     }
 
     /// Takes in a deletion from the watch; `object` carries the version of the deletion.
@@ -188,8 +214,8 @@ impl Store {
         match self.version(&place) {
             Some(known) if !is_after(resource_version(object), known) => None,
             Some(_) if !selected => self.remove(&place),
-            Some(_) => self.put(object),
-            None if selected && is_after(resource_version(object), self.seen) => self.put(object),
+            Some(_) => self.put_open(object),
+            None if selected && is_after(resource_version(object), self.seen) => self.put_open(object),
             None => None,
         }
     }
@@ -212,17 +238,32 @@ impl Store {
         keys
     }
 
-    fn put(&mut self, object: &Arc<Object>) -> Option<ObjectKey> {
+    fn put_open(&mut self, object: &Arc<Object>) -> Option<ObjectKey> {
         let (place, version) = (place(object), resource_version(object));
-        if self.version(&place).is_some_and(|known| !is_after(version, known)) {
+        if self.is_known(&place, version) {
+            return None;
+        }
+        let text = self.index.as_ref().and_then(|index| object.text(index.field)).map(str::to_owned);
+        let object = self.packer.pack(object);
+        self.put(Listed { place, version, uid: None, text, object })
+    }
+
+    fn put(&mut self, listed: Listed) -> Option<ObjectKey> {
+        let Listed { place, version, uid: _, text, object } = listed;
+        if self.is_known(&place, version) {
             return None;
         }
         if let Some(index) = &mut self.index {
-            index.put(&place, object.text(index.field));
+            index.put(&place, text);
         }
         let key = self.key(&place);
-        self.objects.insert(place, Kept { version, object: self.packer.pack(object) });
+        self.objects.insert(place, Kept { version, object });
         Some(key)
+    }
+
+    /// Whether what is kept is as new as `version`.
+    fn is_known(&self, place: &Place, version: Option<u64>) -> bool {
+        self.version(place).is_some_and(|known| !is_after(version, known))
     }
 }
 
@@ -264,8 +305,13 @@ mod tests {
 
     fn listed(objects: Vec<Object>, version: u64) -> Store {
         let mut store = Store::new(Kind::CONFIG_MAP, Some("/data/pack"));
-        store.replace(objects, Some(version));
+        replace(&mut store, objects, version);
         store
+    }
+
+    fn replace(store: &mut Store, objects: Vec<Object>, version: u64) -> Vec<ObjectKey> {
+        let listed = store.pack(objects);
+        store.replace(listed, Some(version))
     }
 
     fn version_of(store: &Store, name: &str) -> Option<u64> {
@@ -296,7 +342,7 @@ mod tests {
         let mut store = listed(vec![object("a", "1", 5)], 10);
         assert_eq!(store.removed(&key("a"), &Uid::new("1")), Some(key("a")));
         assert_eq!(store.saw(object("a", "1", 12)), None);
-        assert!(store.replace(vec![object("a", "1", 12)], Some(13)).is_empty(), "a list taken before");
+        assert!(replace(&mut store, vec![object("a", "1", 12)], 13).is_empty(), "a list taken before");
         assert_eq!(version_of(&store, "a"), None);
         assert_eq!(store.saw_deletion(&object("a", "1", 14)), None);
         assert!(store.gone.is_empty());
@@ -314,7 +360,7 @@ mod tests {
     fn a_list_removes_what_it_lacks_but_not_what_was_written_after_it() {
         let mut store = listed(vec![object("a", "1", 5), object("b", "2", 6)], 10);
         store.wrote(&Arc::new(object("c", "3", 25)), true);
-        assert_eq!(store.replace(vec![object("a", "1", 5)], Some(20)), [key("b")]);
+        assert_eq!(replace(&mut store, vec![object("a", "1", 5)], 20), [key("b")]);
         assert_eq!((version_of(&store, "b"), version_of(&store, "c")), (None, Some(25)));
     }
 

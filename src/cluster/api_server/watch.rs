@@ -70,33 +70,26 @@ pub(super) async fn run(shelf: Arc<Shelf>, http: Http, discovery: Arc<Discovery>
     }
 }
 
-/// A list and the version at which it was taken.
-pub(super) struct Listed {
-    pub(super) objects: Vec<Object>,
-    pub(super) version: String,
-}
-
-/// Lists all pages of a collection.
+/// Lists all pages of a collection, and hands each to `take`. Gives back the version at which the list was taken.
 pub(super) async fn list(
     http: &Http,
     resource: &Resource,
     namespace: Option<&str>,
     params: ListParams,
-) -> Result<Listed, ClusterError> {
+    mut take: impl FnMut(Vec<Object>),
+) -> Result<String, ClusterError> {
     let target = Target::collection(&resource.kind, namespace);
     let mut params = params;
-    let mut objects = Vec::new();
     loop {
         let mut page = http.send(&target, resource, &Operation::List(params.clone())).await?.body;
         if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
-            for item in items {
-                objects.push(object_in(&resource.kind, item)?);
-            }
+            let objects = items.into_iter().map(|item| object_in(&resource.kind, item));
+            take(objects.collect::<Result<Vec<_>, _>>()?);
         }
         let text = |field: &str| page["metadata"][field].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         match (text("continue"), text("resourceVersion")) {
             (Some(more), _) => params.continue_token = Some(more),
-            (None, Some(version)) => return Ok(Listed { objects, version }),
+            (None, Some(version)) => return Ok(version),
             (None, None) => return Err(ClusterError::Unavailable { why: "its list has no resourceVersion".into() }),
         }
     }
@@ -111,11 +104,13 @@ async fn list_and_follow(
 ) -> ClusterError {
     loop {
         let params = ListParams { label_selector: shelf.selector(), limit: Some(PAGE), ..ListParams::default() };
-        let Listed { objects, mut version } = match list(http, resource, shelf.namespace(), params).await {
-            Ok(listed) => listed,
+        let mut listed = Vec::new();
+        let take = |page| listed.extend(shelf.pack(page));
+        let mut version = match list(http, resource, shelf.namespace(), params, take).await {
+            Ok(version) => version,
             Err(error) => return error,
         };
-        shelf.listed(objects, version.parse().ok());
+        shelf.listed(listed, version.parse().ok());
         pause.ended(shelf);
         loop {
             let since = Instant::now();

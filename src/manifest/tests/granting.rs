@@ -66,7 +66,7 @@ fn a_namespace_that_is_not_granted_is_named_with_the_setting_to_change() {
     let desired = assemble([&load_with("agent.yaml", text.as_bytes(), &rules)]);
     assert_eq!(render(&desired), "");
     assert_eq!(summary(&desired).0, ["AgentRuntime staging/support-agent"]);
-    let object = &desired.objects.values().next().unwrap().object;
+    let object = &desired.objects.values().next().unwrap().object();
     assert_eq!(object.namespace(), "staging");
 }
 
@@ -155,7 +155,7 @@ fn what_only_the_cluster_may_say_is_left_out() {
          | ^^^^^^
       hint: remove it
     "#);
-    let object = &desired.objects.values().next().unwrap().object;
+    let object = &desired.objects.values().next().unwrap().object();
     assert_eq!(object.resource_version(), None);
     assert_eq!(object.at("/status"), None);
     assert_eq!(problems(&format!("{AGENT}status: {{}}\n")), "");

@@ -227,5 +227,5 @@ fn only_object(text: &str) -> Value {
     let desired = desired(text);
     assert_eq!(render(&desired), "");
     assert_eq!(desired.objects.len(), 1);
-    desired.objects.values().next().unwrap().object.clone().into_value()
+    desired.objects.values().next().unwrap().object().as_ref().clone().into_value()
 }

@@ -82,7 +82,7 @@ fn a_key_that_is_read_as_a_boolean_is_applied_with_a_warning() {
     let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  on: a\n";
     let desired = desired(text);
     let object = desired.objects.values().next().unwrap();
-    assert_eq!(object.object.at("/data/true"), Some(&json!("a")));
+    assert_eq!(object.object().at("/data/true"), Some(&json!("a")));
     insta::assert_snapshot!(render(&desired), @r#"
     agent.yaml:5:3: warning: data.true: this key is read as the boolean true, as kubectl does
       5 |   on: a
@@ -198,7 +198,7 @@ fn json_is_read_one_value_after_the_other() {
     assert_eq!(render(&desired), "");
     let lines: Vec<u32> = desired.objects.values().map(|located| located.origin.line).collect();
     assert_eq!(lines, [1, 6]);
-    let object = &desired.objects.values().next().unwrap().object;
+    let object = &desired.objects.values().next().unwrap().object();
     assert_eq!(object.text("/data/smile"), Some("\u{1f600}"));
 
     let line = "{\"kind\": \"ConfigMap\", \"apiVersion\": \"v1\", \"metadata\": {\"name\": \"x\"}} {\"kind\": 5}";

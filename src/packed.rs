@@ -3,8 +3,9 @@
 //! A daemon of ten thousand agents knows a hundred thousand objects and looks at hardly any of them. As JSON values each
 //! takes some ten times the room of its text, and the texts of one kind are nearly the same; so an object is kept as its
 //! text, compressed against the text of another of its kind, which leaves a few hundred bytes. Who asks for it gets it
-//! unpacked, and as long as somebody holds it, everybody gets that very one.
+//! unpacked, and as long as somebody holds it, everybody gets that very one. Pure: what is asked for is always the same.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde_json::Value;
@@ -18,8 +19,7 @@ const WINDOW: usize = 64 * 1024;
 const FITTING: usize = 4;
 
 /// An object, packed.
-#[derive(Debug)]
-pub(super) struct Packed {
+pub struct Packed {
     bytes: Box<[u8]>,
     /// The length of the text.
     length: usize,
@@ -29,25 +29,66 @@ pub(super) struct Packed {
 }
 
 impl Packed {
+    /// Packs an object that is like no other.
+    pub fn alone(object: &Arc<Object>) -> Self {
+        Self::against(object, &Arc::default())
+    }
+
+    fn against(object: &Arc<Object>, dictionary: &Arc<[u8]>) -> Self {
+        let text = serde_json::to_vec(object.fields()).expect("a map with string keys");
+        let bytes = lz4_flex::block::compress_with_dict(&text, dictionary);
+        Self {
+            length: text.len(),
+            bytes: bytes.into_boxed_slice(),
+            dictionary: Arc::clone(dictionary),
+            open: Mutex::new(Arc::downgrade(object)),
+        }
+    }
+
+    fn text(&self) -> Vec<u8> {
+        lz4_flex::block::decompress_with_dict(&self.bytes, self.length, &self.dictionary)
+            .expect("it was packed with the same dictionary")
+    }
+
     /// The object.
-    pub(super) fn open(&self) -> Arc<Object> {
+    pub fn open(&self) -> Arc<Object> {
         // What is under this lock is one or the other, whoever panicked.
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(object) = open.upgrade() {
             return object;
         }
-        let text = lz4_flex::block::decompress_with_dict(&self.bytes, self.length, &self.dictionary)
-            .expect("it was packed with the same dictionary");
-        let value: Value = serde_json::from_slice(&text).expect("it was packed from JSON");
+        let value: Value = serde_json::from_slice(&self.text()).expect("it was packed from JSON");
         let object = Arc::new(Object::from_value(value).expect("it was an object"));
         *open = Arc::downgrade(&object);
         object
     }
 }
 
+impl Clone for Packed {
+    fn clone(&self) -> Self {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (bytes, dictionary) = (self.bytes.clone(), Arc::clone(&self.dictionary));
+        Self { bytes, length: self.length, dictionary, open: Mutex::new(open) }
+    }
+}
+
+impl PartialEq for Packed {
+    fn eq(&self, other: &Self) -> bool {
+        self.length == other.length && self.text() == other.text()
+    }
+}
+
+impl Eq for Packed {}
+
+impl fmt::Debug for Packed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.open().fmt(f)
+    }
+}
+
 /// Packs objects of one kind.
 #[derive(Debug, Default)]
-pub(super) struct Packer {
+pub(crate) struct Packer {
     dictionary: Arc<[u8]>,
     /// How many were packed since the dictionary was chosen.
     packed: usize,
@@ -58,17 +99,11 @@ pub(super) struct Packer {
 impl Packer {
     /// Packs an object. Where the dictionary does not fit, the object itself is the next one: not each time, since each
     /// takes room of its own, but ever more rarely.
-    pub(super) fn pack(&mut self, object: &Arc<Object>) -> Packed {
-        let text = serde_json::to_vec(object.fields()).expect("a map with string keys");
-        let bytes = lz4_flex::block::compress_with_dict(&text, &self.dictionary);
-        let packed = Packed {
-            length: text.len(),
-            dictionary: Arc::clone(&self.dictionary),
-            open: Mutex::new(Arc::downgrade(object)),
-            bytes: bytes.into_boxed_slice(),
-        };
+    pub(crate) fn pack(&mut self, object: &Arc<Object>) -> Packed {
+        let packed = Packed::against(object, &self.dictionary);
         self.packed += 1;
-        if packed.bytes.len() * FITTING > text.len() && self.packed > self.patience {
+        if packed.bytes.len() * FITTING > packed.length && self.packed > self.patience {
+            let text = packed.text();
             self.dictionary = text[text.len().saturating_sub(WINDOW)..].into();
             self.patience = self.patience.max(1) * 2;
             self.packed = 0;
@@ -109,10 +144,12 @@ mod tests {
         ];
         for (i, spec) in odd.iter().cycle().take(40).enumerate() {
             let object = object(&format!("object-{i}"), spec);
-            let packed = packer.pack(&object);
+            let (packed, alone) = (packer.pack(&object), Packed::alone(&object));
             let original = object.as_ref().clone();
             drop(object);
             assert_eq!(*packed.open(), original);
+            assert_eq!(*alone.open(), original);
+            assert_eq!(packed, alone, "whatever they were packed against");
         }
     }
 
