@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 /// Gives back what a first install or a long list took for a moment; the system's keeps several times what is in use.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     // Named once, here: with two providers in the tree, rustls refuses to choose one by itself.
