@@ -77,6 +77,11 @@ impl Kind {
         })
     }
 
+    /// Whether the values of its objects may not be shown.
+    pub fn is_secret(&self) -> bool {
+        self.group.is_empty() && self.kind == "Secret"
+    }
+
     /// The value of the field `apiVersion`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }

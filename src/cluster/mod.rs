@@ -8,6 +8,8 @@
 pub mod api_server;
 pub mod simulated;
 
+mod secrecy;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 /// Decisions live in these, and nothing in them may reach outside or ask the time.
-const PURE: [&str; 10] = [
+const PURE: [&str; 11] = [
     "ids",
     "object",
     "api",
@@ -16,6 +16,7 @@ const PURE: [&str; 10] = [
     "workload",
     "rollout",
     "writeback",
+    "cluster/secrecy",
     "reconcile/leader/decide",
     "reconcile/leader/record",
 ];

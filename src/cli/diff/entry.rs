@@ -9,7 +9,7 @@ use futures::stream;
 use serde::{Serialize, Serializer};
 
 use crate::apply::{SyncPlan, additions};
-use crate::cli::diff::shown::{Shown, is_secret, is_secret_kind};
+use crate::cli::diff::shown::Shown;
 use crate::cluster::simulated::merge_patch;
 use crate::cluster::{Apply, Cluster, ClusterError, Expect};
 use crate::manifest::Located;
@@ -209,15 +209,9 @@ fn entry_of_failure(write: &Apply, error: &ClusterError, located: Option<&Locate
         | ClusterError::Unavailable { .. } => Action::Unknown,
     };
     let reason = match error {
-        ClusterError::Invalid { .. } if is_secret(&write.object) => {
-            "the server refuses it; its words may hold the values, so they are not shown".to_owned()
-        }
         ClusterError::Invalid { why, .. } => format!("the server refuses it: {why}"),
         ClusterError::NotFound { why, .. } if write.expect == Expect::Absent => {
             format!("it cannot be created in the namespace {}: {why}", key.namespace)
-        }
-        ClusterError::Unavailable { why } if is_secret_kind(&key.kind) && why.contains("Value:") => {
-            "the API server answers with an error that may hold the values, so it is not shown".to_owned()
         }
         error => error.to_string(),
     };

@@ -21,7 +21,6 @@ use clap::ValueEnum;
 use crate::cli::diff::entry::{Action, Entry, entries};
 use crate::cli::diff::outlook::{Around, commits_in_question};
 use crate::cli::diff::render::{Paint, Report};
-use crate::cli::diff::shown::is_secret_kind;
 use crate::cli::diff::wanted::Wanted;
 use crate::cli::exit::{ExitStatus, Failure};
 use crate::cli::output::{has_color_on_stdout, print_note, print_result};
@@ -141,7 +140,7 @@ pub fn run(args: DiffArgs, typed: &TypedAs, environment: &Environment) -> Result
 /// A problem of the manifests. The line of a file that holds a Secret is not shown.
 fn told(problem: &Diagnostic) -> String {
     match &problem.object {
-        Some(key) if is_secret_kind(&key.kind) => problem.to_string(),
+        Some(key) if key.kind.is_secret() => problem.to_string(),
         _ => problem.render(),
     }
 }

@@ -7,7 +7,7 @@ use similar::TextDiff;
 
 use crate::api::names::RECORD_ANNOTATION;
 use crate::apply::SERVER_METADATA;
-use crate::object::{Kind, Object};
+use crate::object::Object;
 
 /// What stands for a secret that is the same on both sides, or on one only.
 const MASK: &str = "***";
@@ -32,7 +32,7 @@ impl Shown {
     /// Of an object that is not there `before`, or not `after`.
     pub(super) fn of(before: Option<&Object>, after: Option<&Object>) -> Self {
         let mut sides = [before.map(without_noise), after.map(without_noise)];
-        let is_secret = before.or(after).is_some_and(is_secret);
+        let is_secret = before.or(after).is_some_and(|object| object.key().kind.is_secret());
         if is_secret {
             mask_fields(&mut sides, &["data"]);
             mask_fields(&mut sides, &["stringData"]);
@@ -54,16 +54,6 @@ impl Shown {
         let diff = TextDiff::configure().timeout(LONGEST_SEARCH).diff_lines(&before, &after);
         diff.unified_diff().context_radius(CONTEXT).missing_newline_hint(false).to_string()
     }
-}
-
-/// Whether an object's values may not be shown.
-pub(super) fn is_secret(object: &Object) -> bool {
-    is_secret_kind(&object.key().kind)
-}
-
-/// Whether a kind's values may not be shown.
-pub(super) fn is_secret_kind(kind: &Kind) -> bool {
-    kind.group.is_empty() && kind.kind == "Secret"
 }
 
 fn without_noise(object: &Object) -> Map<String, Value> {

@@ -7,6 +7,7 @@ use kube::core::Status;
 
 use super::request::Target;
 use crate::cluster::ClusterError;
+use crate::cluster::secrecy::without_values;
 
 /// An answer that is not a success.
 #[derive(Debug)]
@@ -26,13 +27,22 @@ pub(super) fn from_refusal(verb: &'static str, target: &Target<'_>, refusal: &Re
         Some(status) => from_status(verb, target, &status, refusal.retry_after_seconds),
         None => {
             let text = String::from_utf8_lossy(refusal.body);
-            from_text(verb, target, refusal.code, text.trim(), refusal.retry_after_seconds)
+            without_values(target.kind, from_text(verb, target, refusal.code, text.trim(), refusal.retry_after_seconds))
         }
     }
 }
 
 /// What a `Status` object means.
 pub(super) fn from_status(
+    verb: &'static str,
+    target: &Target<'_>,
+    status: &Status,
+    retry_after_seconds: Option<u64>,
+) -> ClusterError {
+    without_values(target.kind, in_its_words(verb, target, status, retry_after_seconds))
+}
+
+fn in_its_words(
     verb: &'static str,
     target: &Target<'_>,
     status: &Status,

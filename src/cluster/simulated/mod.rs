@@ -25,6 +25,7 @@ use serde_json::Value;
 pub use faults::{Call, Delivery, DeliveryOf, Fate, FateOf, Moment, OwnWrites, PartOf, Sequence, Verb};
 
 use crate::clock::Clock;
+use crate::cluster::secrecy::without_values;
 use crate::cluster::{Apply, Cluster, ClusterError, EventRecord, Expect, FieldManager, MergePatch, Part};
 use crate::ids::Uid;
 use crate::object::{Kind, Object, ObjectKey};
@@ -326,7 +327,7 @@ impl SimulatedCluster {
             return Err(crashed());
         }
         let fate = state.fate.as_mut().map_or(Fate::Proceed, |decide| decide(&Call { verb, key }));
-        match fate {
+        let outcome = match fate {
             Fate::Proceed => act(&mut state, now),
             Fate::FailBefore(error) => Err(error),
             Fate::FailAfter(error) => {
@@ -341,7 +342,8 @@ impl SimulatedCluster {
                 state.is_crashed = true;
                 Err(crashed())
             }
-        }
+        };
+        outcome.map_err(|error| without_values(&key.kind, error))
     }
 }
 
