@@ -96,7 +96,7 @@ impl Seen {
         }
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let nearest = nearest(repo, &remembered, folder, tree);
-        let mut walk = Walk { repo, prefix, files: BTreeMap::new(), others: BTreeMap::new() };
+        let mut walk = Walk { repo, prefix, files: BTreeMap::new(), others: BTreeMap::new(), taken: 0 };
         match nearest {
             Some((before, old)) => {
                 walk.files = before.found.files.as_ref().clone();
@@ -105,6 +105,7 @@ impl Seen {
             }
             None => walk.enter(tree, 0)?,
         }
+        check_names(walk.files.len() + walk.others.len())?;
         let found = Found { files: Arc::new(walk.files), others: walk.others };
         let listed = Listed { folder: folder.to_owned(), tree: tree.id(), found: found.clone() };
         let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,6 +144,9 @@ struct Walk<'r> {
     prefix: String,
     files: BTreeMap<TreePath, BlobId>,
     others: BTreeMap<TreePath, Other>,
+    /// How many names it has taken in. What was moved is in the lists twice until its old place is come by, so that only
+    /// the end tells how many there are; but each that is taken in is one of those, and so this bounds the walk.
+    taken: usize,
 }
 
 impl Walk<'_> {
@@ -227,13 +231,13 @@ impl Walk<'_> {
             // Entered, not taken.
             Form::Folder => {}
         }
-        self.check_names()
+        self.count()
     }
 
     fn take_unnamed(&mut self, name: &[u8]) -> Result<(), ReadFailure> {
         let path = format!("{}{}", self.prefix, String::from_utf8_lossy(name));
         self.others.insert(TreePath::new(path), Other::Name);
-        self.check_names()
+        self.count()
     }
 
     fn drop(&mut self, name: &str, form: Form) {
@@ -249,12 +253,17 @@ impl Walk<'_> {
         }
     }
 
-    fn check_names(&self) -> Result<(), ReadFailure> {
-        if self.files.len() + self.others.len() > MAX_NAMES {
-            return Err(ReadFailure::TooLarge(format!("there are more than {MAX_NAMES} files")));
-        }
-        Ok(())
+    fn count(&mut self) -> Result<(), ReadFailure> {
+        self.taken += 1;
+        check_names(self.taken)
     }
+}
+
+fn check_names(count: usize) -> Result<(), ReadFailure> {
+    if count > MAX_NAMES {
+        return Err(ReadFailure::TooLarge(format!("there are more than {MAX_NAMES} files")));
+    }
+    Ok(())
 }
 
 fn drop_below<T>(folder: &str, entries: &mut BTreeMap<TreePath, T>) {
@@ -365,6 +374,36 @@ mod tests {
         );
         // What is small enough below it can be read.
         assert_eq!(Seen::default().list(&repository, &commit, &TreePath::new("f1/f2/f3")).unwrap().files.len(), 10_000);
+    }
+
+    #[test]
+    fn what_moves_to_another_folder_is_not_counted_twice() {
+        let folders = |repository: &Repository, name: &str, count: usize| {
+            let blob = repository.blob(b"x").unwrap();
+            let names: Vec<String> = (0..1_000).map(|i| format!("f{i}")).collect();
+            let files: Vec<_> = names.iter().map(|name| (name.as_str(), blob, REGULAR)).collect();
+            let files = tree(repository, &files);
+            let names: Vec<String> = (0..count).map(|i| format!("d{i}")).collect();
+            let folders: Vec<_> = names.iter().map(|name| (name.as_str(), files, FOLDER)).collect();
+            let (below, rest) = (tree(repository, &folders), tree(repository, &[("kept", blob, REGULAR)]));
+            // Both folders are there before and after, so that the new place is come by first.
+            let (a, z) = if name == "a" { (below, rest) } else { (rest, below) };
+            tree(repository, &[("a", a, FOLDER), ("z", z, FOLDER)])
+        };
+        let (_folder, repository, before) = repository(|repository| folders(repository, "z", 600));
+        let commit = |tree: Oid| {
+            let who = Signature::new("a", "a@example.com", &Time::new(0, 0)).unwrap();
+            let commit = repository.commit(None, &who, &who, "x", &repository.find_tree(tree).unwrap(), &[]).unwrap();
+            CommitSha::new(commit.to_string())
+        };
+        let (seen, root) = (Seen::default(), TreePath::new(""));
+        seen.list(&repository, &before, &root).unwrap();
+        let moved = seen.list(&repository, &commit(folders(&repository, "a", 600)), &root).unwrap();
+        assert_eq!(moved.files.len(), 600_001);
+        assert!(moved.files.contains_key(&TreePath::new("a/d599/f999")));
+        // What is too many in the end is still refused, and what was known before is still of use.
+        let failure = seen.list(&repository, &commit(folders(&repository, "z", 1_000)), &root).unwrap_err();
+        assert!(matches!(failure, ReadFailure::TooLarge(_)), "{failure:?}");
     }
 
     #[test]
