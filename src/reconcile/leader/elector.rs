@@ -145,7 +145,8 @@ impl Elector {
             None => self.cluster.get(&self.lease).await?,
         };
         let now = self.timer.now();
-        self.seen = live.as_ref().map(|live| Seen::after(self.seen.take(), Record::read(live), now));
+        let is_there = live.is_some();
+        self.seen = Seen::after(self.seen.take(), live.as_deref().map(Record::read), now);
         let before = self.seen.as_ref().map(|seen| &seen.record);
         let record = held(self.me.name(), before, now);
         let written = match (judge(self.me.name(), self.seen.as_ref(), now), live) {
@@ -153,8 +154,8 @@ impl Elector {
                 let holder = before.map(|before| before.holder.clone()).unwrap_or_default();
                 return Ok(Attempt::Theirs(holder, wait));
             }
-            (Move::Create | Move::Take | Move::Renew, None) => self.create(&record).await,
-            (Move::Create | Move::Take | Move::Renew, Some(live)) => self.patch(&live, &record).await,
+            (Move::Take | Move::Renew, None) => self.create(&record).await,
+            (Move::Take | Move::Renew, Some(live)) => self.patch(&live, &record).await,
         };
         match written {
             Ok(lease) => {
@@ -163,8 +164,8 @@ impl Elector {
                 Ok(Attempt::Ours(now))
             }
             Err(ClusterError::Conflict { .. } | ClusterError::Exists { .. }) => Ok(Attempt::Raced),
-            // Deleted meanwhile, or its namespace is not there.
-            Err(ClusterError::NotFound { .. }) if self.seen.is_some() => Ok(Attempt::Raced),
+            // Deleted meanwhile. If it was not there before, its namespace is not.
+            Err(ClusterError::NotFound { .. }) if is_there => Ok(Attempt::Raced),
             Err(error) => Err(error),
         }
     }

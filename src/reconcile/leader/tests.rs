@@ -86,7 +86,7 @@ async fn the_first_one_creates_the_lease_and_the_second_stays_passive_and_is_rea
     leading.check().unwrap();
     assert!(first.is_leader());
     assert_eq!(ground.record().holder, first.name);
-    assert_eq!(ground.record().duration, Duration::from_secs(10));
+    assert_eq!(ground.record().duration, Duration::from_secs(12));
     assert!(second.soon().await.is_none());
     assert!(!second.is_leader());
     assert!(second.health.is_ready());
@@ -176,6 +176,42 @@ async fn a_renewal_whose_answer_is_lost_is_no_loss_of_the_lease() {
     assert!(timeout(Duration::from_secs(6), runner.elector.next_change()).await.is_err(), "nothing changes");
     assert!(lost.load(Ordering::SeqCst));
     leading.check().unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_that_somebody_deletes_stays_with_its_holder() {
+    let ground = Ground::new();
+    let (mut first, mut second) = (ground.runner(), ground.runner());
+    let leading = first.until_elected().await;
+    assert!(second.soon().await.is_none());
+    ground.cluster.delete_by_hand("kubectl", &ground.key);
+    // The second one looks several times before the first one renews.
+    let (change, other) = tokio::join!(
+        timeout(Duration::from_secs(4), first.elector.next_change()),
+        timeout(Duration::from_secs(4), second.elector.next_change()),
+    );
+    assert!(change.is_err() && other.is_err(), "nothing changes");
+    leading.check().unwrap();
+    assert_eq!((ground.record().holder, ground.record().transitions), (first.name, 0));
+}
+
+#[tokio::test]
+async fn a_lease_whose_namespace_is_gone_is_asked_for_now_and_then() {
+    let ground = Ground::new();
+    let mut runner = ground.runner();
+    runner.until_elected().await.check().unwrap();
+    let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let (count, key) = (Arc::clone(&asked), ground.key.clone());
+    ground.cluster.delete_by_hand("kubectl", &ground.key);
+    ground.cluster.inject(Box::new(move |call| match call.verb {
+        Verb::Apply(..) | Verb::Patch => {
+            count.fetch_add(1, Ordering::SeqCst);
+            Fate::FailBefore(ClusterError::NotFound { key: key.clone(), why: "no namespace".into() })
+        }
+        _ => Fate::Proceed,
+    }));
+    assert!(matches!(timeout(Duration::from_secs(30), runner.elector.next_change()).await, Ok(Change::Lost)));
+    assert!(asked.load(Ordering::SeqCst) < 20, "{asked:?}");
 }
 
 #[tokio::test]
