@@ -157,14 +157,24 @@ impl<'a> Scene<'a> {
         let known = match flight {
             // What stable has in flight is what is left to it. Where the autoscaler came later, the spec said it before.
             Some(flight) => flight.autoscaled_total,
-            // A candidate without a rollout is one whose record was lost: stable may have given it all pods, and none at
-            // all would end both the agent and its autoscaler.
-            None => {
-                let left = self.candidate_deployment.as_ref().map_or(0, |deployment| deployment.wanted);
-                self.stable_deployment.as_ref().map(|deployment| deployment.wanted.max(left))
-            }
+            None => match (&self.stable_deployment, &self.candidate_deployment) {
+                (Some(stable), Some(candidate)) => Some(self.total_of_a_lost_record(stable.wanted, candidate.wanted)),
+                (stable, _) => stable.as_ref().map(|stable| stable.wanted),
+            },
         };
         known.unwrap_or_else(|| self.spec.total_replicas())
+    }
+
+    /// The pods in all of a candidate without a rollout, which is one whose record was lost.
+    ///
+    /// From the two Deployments alone it cannot be told: one that gave pods to the other has both together, and unrouted, or
+    /// with stable on its way to be promoted or to come back, each has all of them. It is as many as the larger one has at
+    /// least, and as both have at most; between those, `status.replicas.desired` says it, which outlives the record. Without
+    /// it, the larger one: too few pods are what the autoscaler mends by itself, and too many would grow from pass to pass.
+    fn total_of_a_lost_record(&self, stable: u32, candidate: u32) -> u32 {
+        let told = self.live_status()["replicas"]["desired"].as_u64().and_then(|desired| u32::try_from(desired).ok());
+        let least = stable.max(candidate);
+        told.map_or(least, |told| told.clamp(least, stable.saturating_add(candidate)))
     }
 
     /// The pods that a weight asks for. An agent that is scaled to zero is tried with one pod of the candidate, and gets

@@ -193,6 +193,52 @@ fn an_autoscaled_agent_whose_record_is_lost_keeps_pods() {
 }
 
 #[test]
+fn an_autoscaled_agent_whose_record_is_lost_halfway_keeps_all_its_pods() {
+    for ends in [true, false] {
+        let mut bench = autoscaled(50);
+        assert_eq!(bench.wanted(), (Some(2), Some(2)));
+        bench.annotate(crate::api::names::RECORD_ANNOTATION, "edited to nonsense");
+        if ends {
+            bench.push(|spec| spec["rollout"]["candidate"] = Value::Null);
+        }
+        bench.run();
+        let (stable, candidate) = bench.wanted();
+        assert_eq!(stable.unwrap() + candidate.unwrap_or(0), 4, "ends: {ends}");
+    }
+}
+
+#[test]
+fn a_lost_record_never_makes_an_autoscaled_agent_larger_than_both_its_tracks() {
+    let (mut bench, mut forged) = (autoscaled(50), autoscaled(50));
+    // Without a word in the status it is the larger track, also on the way back.
+    bench.wipe_status();
+    for (bench, desired) in [(&mut bench, Value::Null), (&mut forged, json!(4_000_000_000_u32))] {
+        let agent = std::sync::Arc::make_mut(&mut bench.world.agent);
+        agent.set(&["status", "replicas", "desired"], desired);
+        bench.annotate(crate::api::names::RECORD_ANNOTATION, "edited to nonsense");
+        bench.push(|spec| spec["rollout"]["candidate"] = Value::Null);
+        bench.run();
+    }
+    assert_eq!((bench.wanted(), forged.wanted()), ((Some(2), None), (Some(4), None)));
+}
+
+#[test]
+fn an_unrouted_agent_whose_record_is_lost_keeps_its_size() {
+    let mut bench = Bench::new(json!({"steps": [{"setWeight": 50}, {"pause": {}}]}));
+    bench.push(|spec| spec["runtime"]["autoscaling"] = json!({"enabled": true}));
+    bench.run();
+    bench.push(|spec| {
+        spec["rollout"]["candidate"] = json!({"promptPackRef": {"name": "pack", "version": "2.0.0"}});
+    });
+    bench.run();
+    assert_eq!(bench.wanted(), (Some(4), Some(4)));
+    bench.annotate(crate::api::names::RECORD_ANNOTATION, "edited to nonsense");
+    bench.push(|spec| spec["rollout"]["candidate"] = Value::Null);
+    bench.run();
+    assert_eq!(bench.wanted(), (Some(4), None));
+}
+
+#[test]
 fn autoscaling_that_is_turned_on_in_flight_does_not_lose_pods() {
     let mut bench = Bench::with_candidate(json!({"steps": [{"setWeight": 50}, {"pause": {}}], "trafficRouting": {}}));
     bench.run();

@@ -217,6 +217,11 @@ impl Bench {
         self.push(|old| *old = spec);
     }
 
+    /// Somebody empties the status subresource.
+    pub(super) fn wipe_status(&mut self) {
+        Arc::make_mut(&mut self.world.agent).fields_mut().remove("status");
+    }
+
     pub(super) fn annotate(&mut self, name: &str, value: &str) {
         Arc::make_mut(&mut self.world.agent).set(&["metadata", "annotations", name], value);
     }
