@@ -48,7 +48,9 @@ fn answered(why: &str) -> Option<&str> {
     let code = why.get(..3).filter(|code| code.bytes().all(|byte| byte.is_ascii_digit()))?;
     let is_word = |text: &&str| text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b' ');
     match why[3..].split_once(':') {
-        Some((reason, _)) if is_word(&reason) && reason.split_whitespace().count() <= 1 => Some(&why[..3 + reason.len()]),
+        Some((reason, _)) if is_word(&reason) && reason.split_whitespace().count() <= 1 => {
+            Some(&why[..3 + reason.len()])
+        }
         _ => Some(code),
     }
 }
@@ -102,7 +104,10 @@ mod tests {
         let way = ClusterError::Unavailable { why: "connection refused".into() };
         assert_eq!(without_values(&Kind::SECRET, way.clone()), way);
         let code = |why: &str| without_values(&Kind::SECRET, ClusterError::Unavailable { why: why.into() }).to_string();
-        assert_eq!(code("503 ServiceUnavailable: x"), format!("the API server cannot be reached: 503 ServiceUnavailable: {MASKED}"));
+        assert_eq!(
+            code("503 ServiceUnavailable: x"),
+            format!("the API server cannot be reached: 503 ServiceUnavailable: {MASKED}")
+        );
         assert_eq!(code("502 key is hush: x"), format!("the API server cannot be reached: 502: {MASKED}"));
     }
 }

@@ -276,6 +276,10 @@ fn step(scene: &Scene<'_>, course: &mut Course, mut flight: Flight) {
         Some(_) | None => return turn_back(scene, course, flight, RollbackReason::Withdrawn),
     }
     let progress = StepProgress::read(scene.live_status(), flight.started_at);
+    // A status that was lost leads back to the first step. Whether the last one was over is not known any more: the promotion
+    // may be in git.
+    flight.is_decided |= matches!(scene.world.origin, Origin::Git(_))
+        && StepProgress::told(scene.live_status(), flight.started_at).is_none();
     let progress = StepProgress {
         step: progress.step.min(scene.steps().len()),
         // A clock that was set back does not prolong a pause beyond its length from now.
@@ -372,11 +376,21 @@ fn stand(scene: &Scene<'_>, course: &mut Course, flight: Flight, at: AtStep) {
 }
 
 /// Whether the promotion of this rollout may have been handed to git, and git's answer is not known.
+///
+/// What is being pushed about a rollout in flight is its promotion, whatever the status says by now. All else that the outbox
+/// says (it waits, it is blocked, there is nothing) is that git does not have it, or that what git says is loaded: then it is
+/// the spec that was synced. Where that is not known either, it depends on whether all steps were done.
 fn may_be_promoted(scene: &Scene<'_>, flight: &Flight, progress: StepProgress) -> bool {
     let Origin::Git(git) = &scene.world.origin else { return false };
-    let is_being_pushed = matches!(&git.publish, Publish::Pushing { rollout } if *rollout == flight.id);
     let is_decided = flight.is_decided || progress.step >= scene.steps().len();
-    is_decided && (is_being_pushed || git.synced.is_none())
+    match &git.publish {
+        Publish::Pushing { rollout } if *rollout == flight.id => true,
+        Publish::Pushing { .. }
+        | Publish::Idle
+        | Publish::ReadOnly
+        | Publish::Pending { .. }
+        | Publish::Blocked { .. } => is_decided && git.synced.is_none(),
+    }
 }
 
 fn is_automatic(scene: &Scene<'_>) -> bool {

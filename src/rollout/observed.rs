@@ -94,15 +94,17 @@ impl StepProgress {
     /// Reads from a status the progress of the rollout that started at `started_at`. A status of another rollout says
     /// nothing: it is at its first step.
     pub(crate) fn read(status: &Value, started_at: Timestamp) -> Self {
-        let read = || {
-            let rollout = status.get("rollout")?;
-            let time = |field| rollout.get(field)?.as_str()?.parse::<Timestamp>().ok();
-            if time("startedAt") != Some(started_at) {
-                return None;
-            }
-            let step = rollout.get("currentStep").and_then(Value::as_i64).unwrap_or(0);
-            Some(Self { step: usize::try_from(step).ok()?, entered_at: time("stepStartedAt")? })
-        };
-        read().unwrap_or(Self { step: 0, entered_at: started_at })
+        Self::told(status, started_at).unwrap_or(Self { step: 0, entered_at: started_at })
+    }
+
+    /// The same; `None`: the status says nothing about that rollout.
+    pub(crate) fn told(status: &Value, started_at: Timestamp) -> Option<Self> {
+        let rollout = status.get("rollout")?;
+        let time = |field| rollout.get(field)?.as_str()?.parse::<Timestamp>().ok();
+        if time("startedAt") != Some(started_at) {
+            return None;
+        }
+        let step = rollout.get("currentStep").and_then(Value::as_i64).unwrap_or(0);
+        Some(Self { step: usize::try_from(step).ok()?, entered_at: time("stepStartedAt")? })
     }
 }

@@ -77,8 +77,9 @@ pub struct Flight {
     pub autoscaled_total: Option<u32>,
     /// Where it is going.
     pub heading: Heading,
-    /// Whether all steps were done once and others were added since: its promotion may then be in git, even if nobody has
-    /// seen it yet. As long as all steps are done, the status says it.
+    /// Whether all steps were done once and others were added since, or the status was lost that would say whether they
+    /// were: its promotion may then be in git, even if nobody has seen it yet. As long as all steps are done, the status
+    /// says it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_decided: bool,
     /// The step at which the candidate has had all pods that it waits for, where that did not end the step: pods that

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::Bench;
-use crate::rollout::world::Publish;
+use crate::ids::RolloutId;
+use crate::rollout::world::{Origin, Publish};
 use crate::rollout::{Fact, Outcome, Phase};
 
 fn at_the_end(steps: Value) -> Bench {
@@ -152,6 +153,64 @@ fn a_promotion_that_may_be_in_git_is_not_taken_back_by_failing_pods_but_the_weig
     bench.run();
     assert_eq!(bench.count(|fact| matches!(fact, Fact::RolledBack { .. })), 1);
     assert_eq!(bench.wanted(), (Some(4), None));
+}
+
+/// All steps are done, the promotion has been handed to git, and then the pods fail and somebody wipes the status.
+fn wiped_amid_a_promotion(publish: impl Fn(RolloutId) -> Publish) -> Bench {
+    let mut bench = Bench::with_candidate(json!({
+        "steps": [{"setWeight": 25}, {"setWeight": 50}], "trafficRouting": {}, "rollback": {"mode": "automatic"},
+    }));
+    bench.run();
+    let rollout = bench.pass().decision.unwrap().rollout;
+    bench.publish(publish(rollout));
+    bench.pods("support-canary", 2, 0);
+    bench.wipe_status();
+    bench
+}
+
+fn fail_for_an_hour(bench: &mut Bench) -> usize {
+    bench.settle();
+    bench.advance(3_600);
+    bench.settle();
+    bench.count(|fact| matches!(fact, Fact::RolledBack { .. }))
+}
+
+#[test]
+fn a_promotion_that_is_being_pushed_is_not_taken_back_where_the_status_is_lost() {
+    let mut bench = wiped_amid_a_promotion(|rollout| Publish::Pushing { rollout });
+    assert_eq!(fail_for_an_hour(&mut bench), 0);
+    assert_eq!(bench.status("/rollout/currentStep"), 0);
+    // The push did not arrive.
+    bench.publish(Publish::Idle);
+    bench.run();
+    assert_eq!(bench.count(|fact| matches!(fact, Fact::RolledBack { .. })), 1);
+}
+
+#[test]
+fn a_status_that_is_lost_while_git_is_not_known_takes_no_promotion_back() {
+    let mut bench = wiped_amid_a_promotion(|_| Publish::Idle);
+    let Origin::Git(git) = &mut bench.world.origin else { panic!("not from git") };
+    let synced = git.synced.take();
+    assert_eq!(fail_for_an_hour(&mut bench), 0, "also not once the status is there again");
+    let Origin::Git(git) = &mut bench.world.origin else { panic!("not from git") };
+    git.synced = synced;
+    bench.run();
+    assert_eq!(bench.count(|fact| matches!(fact, Fact::RolledBack { .. })), 1, "git says that it is not there");
+}
+
+#[test]
+fn what_git_surely_does_not_have_is_rolled_back_also_where_the_status_is_lost() {
+    let states: [fn(RolloutId) -> Publish; 5] = [
+        |_| Publish::Idle,
+        |_| Publish::ReadOnly,
+        |rollout| Publish::Pending { rollout, why: "refused".into() },
+        |rollout| Publish::Blocked { rollout, why: "a.yaml:1".into() },
+        |_| Publish::Pushing { rollout: RolloutId::new("another") },
+    ];
+    for publish in states {
+        let mut bench = wiped_amid_a_promotion(publish);
+        assert_eq!(fail_for_an_hour(&mut bench), 1, "{:?}", bench.world.origin);
+    }
 }
 
 #[test]
