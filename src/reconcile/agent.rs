@@ -12,7 +12,7 @@ use crate::reconcile::leader::Leading;
 use crate::reconcile::source::{Loaded, Retraction, Source};
 use crate::reconcile::sync::REFUSED_RETRY;
 use crate::reconcile::{Core, Key, Next, PassError};
-use crate::rollout::{Effect, GitView, Origin, Publish, Record, Verdict, World, evaluate};
+use crate::rollout::{Effect, GitView, ManifestStanding, Origin, Publish, Record, Verdict, World, evaluate};
 use crate::telemetry::event;
 
 /// How long until a name that somebody else has is looked at again: no watch tells when it is free.
@@ -106,6 +106,11 @@ impl Core {
                     synced: None,
                     contains: std::collections::BTreeSet::new(),
                     manifest: None,
+                    standing: source
+                        .loaded()
+                        .filter(|loaded| !loaded.holds(agent))
+                        .and_then(|loaded| loaded.why_absent())
+                        .map_or(ManifestStanding::Unread, ManifestStanding::Invalid),
                     publish: source.publish_state(agent),
                 })
             }));
@@ -125,6 +130,14 @@ impl Core {
             synced,
             contains,
             manifest: loaded.manifest(agent),
+            standing: match loaded.why_invalid(agent) {
+                Some(why) => ManifestStanding::Invalid(why),
+                None if is_synced => ManifestStanding::Fine,
+                None => match source.refusal(&ObjectKey::agent(agent)) {
+                    Some(why) => ManifestStanding::Refused(why),
+                    None => ManifestStanding::Fine,
+                },
+            },
             publish: source.publish_state(agent),
         }))
     }

@@ -9,12 +9,13 @@ use jiff::Timestamp;
 use crate::api::duration::render_duration;
 use crate::cluster::ClusterError;
 use crate::ids::{AgentKey, CommitSha, RolloutId, SourceName};
+use crate::manifest::Desired;
 use crate::object::{Object, ObjectKey};
-use crate::reconcile::source::Source;
+use crate::reconcile::source::{Loaded, Source};
 use crate::reconcile::sync::REFUSED_RETRY;
 use crate::reconcile::{Core, Key};
 use crate::rollout::verdict::PATIENCE;
-use crate::rollout::{Decision, Fact, Phase, Record, Refused, Report, RollbackReason, Verdict};
+use crate::rollout::{Decision, Fact, Phase, Record, Refused, Report, RollbackReason, SYNCED, Verdict};
 use crate::telemetry::{StepType, event};
 use crate::writeback::status_branch::{
     AgentStatus, ConditionStatus, HistoryEvent, LastOutcome, RejectedCandidate, RolloutHistory, StepHistory,
@@ -43,7 +44,28 @@ pub(super) struct AgentMemory {
     pub(super) commits: Vec<(RolloutId, CommitSha)>,
 }
 
+impl AgentMemory {
+    /// Whether its status says that it is not what git says.
+    fn shows_trouble(&self) -> bool {
+        self.status.as_ref().is_some_and(|status| status.conditions.iter().any(|condition| condition.kind == SYNCED))
+    }
+}
+
 impl Core {
+    /// The agents that look again at a new commit, whether or not their own manifest has changed: those that wait for
+    /// something in git, those whose manifest cannot be used or may be in a file that cannot be read, and those that say so.
+    pub(super) fn agents_to_tell(&self, source: &SourceName, loaded: &Loaded) -> Vec<AgentKey> {
+        let Desired { held, .. } = &loaded.desired;
+        let (has_held, may_hide) = (!held.is_empty(), !loaded.desired.allows_pruning());
+        let is_told = |(agent, memory): &(&AgentKey, &AgentMemory)| {
+            memory.shows_trouble()
+                || memory.waits_for_git && loaded.holds(agent)
+                || has_held && held.contains(&ObjectKey::agent(agent))
+                || may_hide && memory.source.as_ref() == Some(source) && !loaded.holds(agent)
+        };
+        self.agents().iter().filter(is_told).map(|(agent, _)| agent.clone()).collect()
+    }
+
     /// Until when what may wait does so; `None`: it has waited long enough, or there is no such thing.
     pub(super) fn deferred_until(&self, agent: &AgentKey, may_wait: bool) -> Option<Timestamp> {
         let now = self.clock.now();

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::apply::{Refusal, SyncPlan};
 use crate::git::{Author, Repository, RepositoryError, Snapshot};
 use crate::ids::{AgentKey, BlobId, BranchName, CommitSha, SourceName, TreePath};
-use crate::manifest::{Desired, Intake, LoadedFile, Rules, Schemas, assemble, is_manifest, load_file};
+use crate::manifest::{Desired, Diagnostic, Intake, LoadedFile, Rules, Schemas, assemble, is_manifest, load_file};
 use crate::object::{Object, ObjectKey};
 use crate::rollout::{Decision, Publish};
 
@@ -113,6 +113,39 @@ impl Loaded {
     pub fn holds(&self, agent: &AgentKey) -> bool {
         let key = ObjectKey::agent(agent);
         self.desired.objects.contains_key(&key) || self.desired.held.contains(&key)
+    }
+
+    /// Why the manifest of an agent cannot be used, with file and line; `None`: it can, or there is none.
+    pub(crate) fn why_invalid(&self, agent: &AgentKey) -> Option<String> {
+        let key = ObjectKey::agent(agent);
+        if !self.desired.held.contains(&key) {
+            return None;
+        }
+        let is_about = |problem: &&Diagnostic| problem.is_error() && problem.object.as_ref() == Some(&key);
+        Some(in_short(self.desired.problems.iter().filter(is_about)))
+    }
+
+    /// Why it may be that an agent is not in git; `None`: everything there can be read.
+    pub(crate) fn why_absent(&self) -> Option<String> {
+        let Desired { unreadable, problems, .. } = &self.desired;
+        let first = unreadable.first()?;
+        let is_about = |problem: &&Diagnostic| problem.is_error() && unreadable.contains(&problem.file);
+        let why = in_short(problems.iter().filter(is_about));
+        let why = if why.is_empty() { first.to_string() } else { why };
+        Some(format!("it is in no file that can be read, and may be in one that cannot: {why}"))
+    }
+}
+
+/// The longest text about a problem: what it quotes may be long.
+const MOST_CHARS: usize = 1_000;
+
+/// The first problem, and how many more there are.
+fn in_short<'a>(mut problems: impl Iterator<Item = &'a Diagnostic>) -> String {
+    let Some(first) = problems.next() else { return String::new() };
+    let text: String = first.to_string().chars().take(MOST_CHARS).collect();
+    match problems.count() {
+        0 => text,
+        more => format!("{text} (and {more} more)"),
     }
 }
 
@@ -526,6 +559,11 @@ impl Source {
             Some(why) => state.refused.insert(key.clone(), why.clone()) != Some(why),
             None => state.refused.remove(key).is_some(),
         }
+    }
+
+    /// Why an object of git is refused.
+    pub(crate) fn refusal(&self, key: &ObjectKey) -> Option<String> {
+        self.state().refused.get(key).cloned()
     }
 
     /// The objects of git that are refused, with why.

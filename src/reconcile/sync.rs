@@ -94,14 +94,7 @@ impl Core {
         if source.has_decisions() {
             keys.push(Key::Publish(name.clone()));
         }
-        // Agents that wait for something in git look again, whether or not their own manifest changed.
-        let waiting = self
-            .agents()
-            .iter()
-            .filter(|(_, memory)| memory.waits_for_git)
-            .map(|(agent, _)| agent.clone())
-            .collect::<Vec<_>>();
-        keys.extend(waiting.into_iter().filter(|agent| loaded.holds(agent)).map(Key::Agent));
+        keys.extend(self.agents_to_tell(name, loaded).into_iter().map(Key::Agent));
         keys
     }
 

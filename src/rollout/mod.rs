@@ -37,8 +37,9 @@ use crate::ids::Weight;
 
 pub use decision::{Decision, Outcome, RollbackReason};
 pub use record::Record;
+pub(crate) use status::SYNCED;
 pub use verdict::{Effect, Fact, Phase, Report, Verdict};
-pub use world::{GitView, Origin, Publish, Refused, World};
+pub use world::{GitView, ManifestStanding, Origin, Publish, Refused, World};
 
 /// Answers what is to be done about one agent, given everything observed and the time.
 #[must_use]
@@ -55,7 +56,7 @@ pub fn evaluate(world: &World, now: Timestamp) -> Verdict {
     let spec = match AgentRuntime::read(&world.agent) {
         Ok(spec) => spec,
         Err(errors) => {
-            let (status, message) = status::render_invalid(&world.agent, &errors, now);
+            let (status, message) = status::render_invalid(world, &errors, now);
             let effects = effects::apply(status, Some(&world.agent), Part::Status).into_iter().collect();
             return Verdict { effects, decision: None, wake_at: None, report: blank(Phase::Invalid, message) };
         }

@@ -15,7 +15,12 @@ use crate::rollout::record::Delivery;
 use crate::rollout::references::{Checked, Missing};
 use crate::rollout::scene::{Scene, step_text};
 use crate::rollout::verdict::{Phase, Report};
-use crate::rollout::world::Origin;
+use crate::rollout::world::{GitView, ManifestStanding, Origin, World};
+
+/// The condition of an agent that is not what git says.
+pub(crate) const SYNCED: &str = "Synced";
+const MANIFEST_INVALID: &str = "ManifestInvalid";
+const MANIFEST_REFUSED: &str = "ManifestRefused";
 
 /// A condition before it has a transition time.
 struct Condition {
@@ -265,6 +270,7 @@ fn rollout(scene: &Scene<'_>, course: &Course, report: &Report) -> Option<Value>
 
 fn conditions(scene: &Scene<'_>, course: &Course, report: &Report, troubles: &Troubles, ready: u32) -> Vec<Condition> {
     let mut conditions = vec![rollout_active(course, report)];
+    conditions.extend(synced(scene.world));
     conditions.push(match &scene.stable_references.pack {
         Ok(pack) => {
             condition("PromptPackReady", true, "PromptPackFound", format!("PromptPack {} is there", pack.name()))
@@ -347,8 +353,26 @@ fn rollout_active(course: &Course, report: &Report) -> Condition {
     }
 }
 
+/// Why the agent is not what git says, if that is for a person to mend. Gone when it is mended: a commit in it would cost a
+/// write per agent and push. As long as git was not read, it stays as it is.
+fn synced(world: &World) -> Option<Condition> {
+    let Origin::Git(GitView { standing, .. }) = &world.origin else { return None };
+    match standing {
+        ManifestStanding::Fine => None,
+        ManifestStanding::Invalid(why) => Some(condition(SYNCED, false, MANIFEST_INVALID, why)),
+        ManifestStanding::Refused(why) => Some(condition(SYNCED, false, MANIFEST_REFUSED, why)),
+        ManifestStanding::Unread => {
+            let live = world.agent.at("/status/conditions").and_then(Value::as_array)?;
+            let before = live.iter().find(|condition| condition["type"] == SYNCED)?;
+            let reason = if before["reason"] == MANIFEST_REFUSED { MANIFEST_REFUSED } else { MANIFEST_INVALID };
+            Some(condition(SYNCED, false, reason, before["message"].as_str().unwrap_or_default()))
+        }
+    }
+}
+
 /// The status of an agent whose spec cannot be used: what ran goes on, and the fields are named.
-pub(crate) fn render_invalid(agent: &Object, errors: &[FieldError], now: Timestamp) -> (Object, String) {
+pub(crate) fn render_invalid(world: &World, errors: &[FieldError], now: Timestamp) -> (Object, String) {
+    let agent = &world.agent;
     let message = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let mut status = Map::new();
     for field in ["phase", "replicas", "activeVersion", "rollout"].into_iter().chain(endpoints::FIELDS) {
@@ -358,7 +382,8 @@ pub(crate) fn render_invalid(agent: &Object, errors: &[FieldError], now: Timesta
     }
     status.insert("observedGeneration".into(), agent.generation().into());
     let message = format!("the spec cannot be used, so nothing moves: {message}");
-    let conditions = vec![condition("RolloutActive", false, "InvalidSpec", message.clone())];
+    let mut conditions = vec![condition("RolloutActive", false, "InvalidSpec", message.clone())];
+    conditions.extend(synced(world));
     (finish(agent, status, conditions, now), message)
 }
 

@@ -81,8 +81,23 @@ pub struct GitView {
     pub contains: BTreeSet<CommitSha>,
     /// The manifest at `synced`: what a decision is about, before the API server added defaults.
     pub manifest: Option<Arc<Object>>,
+    /// Whether the manifest can be followed. Never decides anything: people see it at the agent.
+    pub standing: ManifestStanding,
     /// What became of the decision that was handed to the publisher last.
     pub publish: Publish,
+}
+
+/// How the manifest of an agent stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ManifestStanding {
+    /// Git was not read yet: what was said of it last still holds.
+    Unread,
+    /// Nothing is wrong with it.
+    Fine,
+    /// It is not followed, because it cannot be used as it stands: what is wrong, with file and line.
+    Invalid(String),
+    /// It is not followed, because the server does not take it, or another source has the agent: their words.
+    Refused(String),
 }
 
 /// What became of a decision.

@@ -11,7 +11,9 @@ use crate::cluster::Part;
 use crate::ids::{AgentKey, CommitSha, SourceName};
 use crate::object::{Kind, Object, ObjectKey};
 use crate::reconcile::source::Loaded;
-use crate::rollout::{Effect, Fact, GitView, Origin, Phase, Publish, Record, Verdict, World, evaluate};
+use crate::rollout::{
+    Effect, Fact, GitView, ManifestStanding, Origin, Phase, Publish, Record, Verdict, World, evaluate,
+};
 use crate::workload::WorkloadSettings;
 
 /// The objects of the cluster as they would be after a sync, and what git says.
@@ -68,6 +70,7 @@ impl<'a> Around<'a> {
                 synced: Some(self.loaded.commit.clone()),
                 contains,
                 manifest: self.loaded.manifest(&AgentKey::new(namespace, name)),
+                standing: ManifestStanding::Fine,
                 publish: Publish::Idle,
             }),
             packs,

@@ -1,5 +1,6 @@
 //! The shell on simulated parts: what wakes it, what it tries again, and what it must not push.
 
+mod manifests;
 mod outage;
 mod surroundings;
 mod syncs;

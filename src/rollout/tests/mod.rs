@@ -6,6 +6,7 @@ mod promotion;
 mod rollback;
 mod start;
 mod steps;
+mod synced;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +21,7 @@ use crate::cluster::{Apply, Part};
 use crate::ids::{CommitSha, SourceName};
 use crate::object::{Kind, Object, ObjectKey};
 use crate::rollout::verdict::{Effect, Fact, Verdict};
-use crate::rollout::world::{GitView, Origin, Publish, World};
+use crate::rollout::world::{GitView, ManifestStanding, Origin, Publish, World};
 use crate::rollout::{Decision, Record, evaluate};
 use crate::workload::WorkloadSettings;
 
@@ -54,6 +55,7 @@ impl Bench {
                 synced: Some(CommitSha::new("c1")),
                 contains: BTreeSet::new(),
                 manifest: Some(Arc::new(agent.clone())),
+                standing: ManifestStanding::Fine,
                 publish: Publish::Idle,
             }),
             agent: Arc::new(agent),
