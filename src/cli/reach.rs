@@ -11,7 +11,7 @@ use crate::cluster::api_server::Connection;
 use crate::git::RepositoryError;
 use crate::git::mirror::Mirror;
 use crate::reconcile::serve::open_mirror;
-use crate::settings::{ClusterAccess, ClusterArgs, Environment, SourceSettings};
+use crate::settings::{ClusterAccess, ClusterArgs, CredentialArgs, Environment, RepoAddress, SourceSettings, TypedAs};
 use crate::telemetry::Chain;
 
 /// How long to wait for the cluster in all: somebody sits before the screen.
@@ -69,6 +69,19 @@ pub(crate) fn explain_repository(error: RepositoryError) -> Failure {
         RepositoryError::NotFound { .. } => Failure::new(ExitStatus::NotFound, error),
         error => Failure::unavailable(error),
     }
+}
+
+/// The credentials for `repo`: variables are often set for what the daemon follows, and are nothing to a repository on this
+/// machine. Flags are meant, so that one that is of no use is told.
+pub(crate) fn credentials_for(
+    repo: Option<&str>,
+    given: CredentialArgs,
+    typed: &TypedAs,
+    environment: &Environment,
+) -> CredentialArgs {
+    let address = repo.and_then(|repo| RepoAddress::parse(repo, &environment.current_dir).ok());
+    let is_local = address.is_some_and(|address| address.local_path().is_some());
+    if is_local && !CredentialArgs::are_typed(typed) { CredentialArgs::default() } else { given }
 }
 
 /// A mirror of a source for one command.

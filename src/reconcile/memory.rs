@@ -98,6 +98,7 @@ impl Core {
         let memory = agents.entry(agent.clone()).or_default();
         let name = source.map(|source| &source.options.name);
         // The status branch of a source that an agent was taken over from says nothing about it any more.
+        let is_elsewhere = memory.source.as_ref() != name;
         let left = memory.source.take().filter(|before| name.is_some_and(|name| name != before));
         let mut due: Vec<_> = left.into_iter().map(|left| (Key::Status(left), self.clock.now())).collect();
         memory.waits_for_git = verdict.decision.is_some();
@@ -105,7 +106,8 @@ impl Core {
         self.tell_transitions(agent, memory.report.as_ref(), verdict);
         memory.report = Some(verdict.report.clone());
         let status = agent_status(agent, config_commit, live, verdict, memory);
-        let is_news = memory.status.as_ref() != Some(&status);
+        // What was found before its source was read is still to be told there.
+        let is_news = is_elsewhere || memory.status.as_ref() != Some(&status);
         memory.status = Some(status);
         drop(agents);
         if let Some(source) = source.filter(|_| is_news)

@@ -42,18 +42,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "FOLDER", env = "SERIN_PATH", help_heading = "Source")]
     pub path: Option<String>,
 
-    /// Namespace of objects that name none [default: default]
-    #[arg(long, value_name = "NAME", env = "SERIN_DEFAULT_NAMESPACE", help_heading = "Source")]
-    pub default_namespace: Option<String>,
-
-    /// Kind that may be applied: Kind, Kind.group, *.group or *; may be repeated
-    /// [default: *.omnia.altairalabs.ai and ConfigMap]
-    #[arg(long, value_name = "KIND", env = "SERIN_ALLOW_KIND", value_delimiter = ',', help_heading = "Source")]
-    pub allow_kind: Vec<String>,
-
-    /// Namespace that may be applied to; may be repeated [default: any]
-    #[arg(long, value_name = "NAME", env = "SERIN_ALLOW_NAMESPACE", value_delimiter = ',', help_heading = "Source")]
-    pub allow_namespace: Vec<String>,
+    #[command(flatten)]
+    #[doc = "What may be applied."]
+    pub grants: GrantArgs,
 
     /// File with the secret of the webhook POST /hooks/default
     #[arg(long, value_name = "FILE", env = "SERIN_WEBHOOK_SECRET_FILE", help_heading = "Git")]
@@ -64,20 +55,12 @@ pub struct RunArgs {
     pub webhook_secret_env: Option<String>,
 
     #[command(flatten)]
-    #[doc = "What opens the repository."]
-    pub credentials: CredentialArgs,
+    #[doc = "How repositories are reached."]
+    pub git: GitArgs,
 
     /// How often to ask the repository, give or take 10 % [default: 60s]
     #[arg(long, value_name = "DURATION", env = "SERIN_POLL_INTERVAL", help_heading = "Git")]
     pub poll_interval: Option<String>,
-
-    /// How long a git server may keep silent [default: 30s]
-    #[arg(long, value_name = "DURATION", env = "SERIN_GIT_TIMEOUT", help_heading = "Git")]
-    pub git_timeout: Option<String>,
-
-    /// Folder for mirrors of the repositories [default: serin in the user's cache folder, or /var/cache/serin]
-    #[arg(long, value_name = "DIR", env = "SERIN_MIRROR_DIR", help_heading = "Git")]
-    pub mirror_dir: Option<String>,
 
     /// Author of the commits [default: Serin]
     #[arg(long, value_name = "NAME", env = "SERIN_AUTHOR_NAME", help_heading = "Git")]
@@ -190,6 +173,53 @@ pub struct RunArgs {
     pub listen: Option<String>,
 }
 
+/// What the manifests of a source may be about; shared by all commands that read them.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct GrantArgs {
+    /// Namespace of objects that name none [default: default]
+    #[arg(long, value_name = "NAME", env = "SERIN_DEFAULT_NAMESPACE", help_heading = "Source")]
+    pub default_namespace: Option<String>,
+
+    /// Kind that may be applied: Kind, Kind.group, *.group or *; may be repeated
+    /// [default: *.omnia.altairalabs.ai and ConfigMap]
+    #[arg(
+        long,
+        alias = "kinds",
+        value_name = "KIND",
+        env = "SERIN_ALLOW_KIND",
+        value_delimiter = ',',
+        help_heading = "Source"
+    )]
+    pub allow_kind: Vec<String>,
+
+    /// Namespace that may be applied to; may be repeated [default: any]
+    #[arg(
+        long,
+        alias = "namespaces",
+        value_name = "NAME",
+        env = "SERIN_ALLOW_NAMESPACE",
+        value_delimiter = ',',
+        help_heading = "Source"
+    )]
+    pub allow_namespace: Vec<String>,
+}
+
+/// How repositories are reached and kept; shared by all commands that ask one.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct GitArgs {
+    /// How long a git server may keep silent [default: 30s]
+    #[arg(long, value_name = "DURATION", env = "SERIN_GIT_TIMEOUT", help_heading = "Git")]
+    pub git_timeout: Option<String>,
+
+    /// Folder for mirrors of the repositories [default: serin in the user's cache folder, or /var/cache/serin]
+    #[arg(long, value_name = "DIR", env = "SERIN_MIRROR_DIR", help_heading = "Git")]
+    pub mirror_dir: Option<String>,
+
+    #[command(flatten)]
+    #[doc = "What opens the repository."]
+    pub credentials: CredentialArgs,
+}
+
 /// What opens the repository. Files are read again at every call.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct CredentialArgs {
@@ -243,6 +273,12 @@ pub struct CredentialArgs {
 }
 
 impl CredentialArgs {
+    /// Whether any of them is a flag, and not only a variable that may be set for somebody else.
+    pub(crate) fn are_typed(typed: &TypedAs) -> bool {
+        let command = <Self as clap::Args>::augment_args(clap::Command::new("credentials"));
+        command.get_arguments().any(|arg| typed.0.get(arg.get_id().as_str()) == Some(&ValueSource::CommandLine))
+    }
+
     pub(crate) fn fields(self, typed: &TypedAs) -> CredentialFields {
         let Self {
             credentials_dir,

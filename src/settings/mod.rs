@@ -26,7 +26,7 @@ mod resolve_source;
 mod tests;
 
 pub use crate::git::Secret;
-pub use args::{ClusterArgs, CredentialArgs, LogArgs, RunArgs, TypedAs};
+pub use args::{ClusterArgs, CredentialArgs, GitArgs, GrantArgs, LogArgs, RunArgs, TypedAs};
 pub use effective::{
     ClusterAccess, ImageSettings, LeaseSettings, LogFormat, LogLevel, LogSettings, NamespaceRule, POLL_JITTER_PERCENT,
     Settings, SourceSettings, StatusBranch, WebhookSecret,

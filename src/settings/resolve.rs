@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::ids::ClusterName;
-use crate::settings::args::{LogArgs, RunArgs, TypedAs};
+use crate::settings::args::{GitArgs, GrantArgs, LogArgs, RunArgs, TypedAs};
 use crate::settings::check::{
     Checked, parse_at_least, parse_branch, parse_cluster_name, parse_image, parse_label, parse_listen,
     parse_log_format, parse_log_level, parse_switch, parse_words, parse_workers,
@@ -162,15 +162,11 @@ impl<'a> Resolver<'a> {
             tag,
             commit,
             path,
-            default_namespace,
-            allow_kind,
-            allow_namespace,
+            grants: GrantArgs { default_namespace, allow_kind, allow_namespace },
             webhook_secret_file,
             webhook_secret_env,
-            credentials,
+            git: GitArgs { git_timeout, mirror_dir, credentials },
             poll_interval,
-            git_timeout,
-            mirror_dir,
             author_name,
             author_email,
             status_branch,

@@ -2,9 +2,11 @@
 
 use serde_json::Value;
 
-use crate::cli_support::{Output, serin};
+use crate::cli_support::{Output, serin, serin_with};
 use crate::support::control_plane::User;
+use crate::support::git_server::Protocol;
 use crate::support::manifests::Manifest;
+use crate::support::middleman::{Act, Middleman};
 use crate::support::process;
 use crate::support::site::{AGENT, AGENT_FILE, Site};
 
@@ -134,4 +136,50 @@ async fn without_rights_the_verb_and_the_kind_are_said() {
     assert_eq!(allowed.code, 1, "{}", allowed.stderr);
     assert!(allowed.stdout.contains("note: you may not list ConfigMap in all namespaces"), "{}", allowed.stdout);
     assert!(allowed.stdout.ends_with("1 to create, 0 to change, 0 to prune, 0 unchanged\n"), "{}", allowed.stdout);
+}
+
+/// What a git server asks for that knows the token `w0rd`.
+const LET_IN: &str = "Basic eC1hY2Nlc3MtdG9rZW46dzByZA==";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repository_behind_a_token_is_read_with_the_flags_of_the_daemon() {
+    let site = Site::served_by(Protocol::Http).await;
+    site.clone.push_file("a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "one");
+    let door = Middleman::before(&format!("127.0.0.1:{}", site.server.port()), |head| {
+        let is_let_in = head.lines().any(|line| {
+            let (name, value) = line.split_once(": ").unwrap_or_default();
+            name.eq_ignore_ascii_case("authorization") && value == LET_IN
+        });
+        if is_let_in { Act::Forward } else { Act::Answer("401 Unauthorized") }
+    });
+    let url = site.repo().replace(&format!(":{}/", site.server.port()), &format!(":{}/", door.port()));
+    let token = process::scratch("token").join("token");
+    std::fs::write(&token, "w0rd\n").unwrap();
+    let token = format!("--token-file={}", token.display());
+    let scope = ["--allow-namespace", site.namespace.as_str(), "--repo", url.as_str()];
+
+    let refused = diff(&site, User::Admin, &scope).await;
+    assert_eq!(refused.code, 4, "{}", refused.stderr);
+    assert!(refused.stderr.contains("401"), "{}", refused.stderr);
+    let compared = diff(&site, User::Admin, &[&scope[..], &[token.as_str()]].concat()).await;
+    assert_eq!(compared.code, 1, "{}", compared.stderr);
+    assert!(compared.stdout.ends_with("1 to create, 0 to change, 0 to prune, 0 unchanged\n"), "{}", compared.stdout);
+
+    let ask = |more: &[&str]| {
+        let mirrors = format!("--mirror-dir={}", process::scratch("status-mirror").display());
+        serin(&[&["status", "--from-git", "--repo", &url, &mirrors][..], more].concat())
+    };
+    assert!(ask(&[]).stderr.contains("401"));
+    let let_in = ask(&[&token]);
+    assert_eq!(let_in.code, 3, "there is no status branch: {}", let_in.stderr);
+    assert!(!let_in.stderr.contains("401"), "{}", let_in.stderr);
+
+    // A variable may be set for what the daemon follows; on a clone, a flag is of no use, and that is said.
+    let clone = site.clone.folder().to_str().unwrap().to_owned();
+    let local = ["status", "--from-git", "--repo", &clone];
+    let from_clone = serin_with(&local, &[("SERIN_TOKEN_FILE", "/not/there")]);
+    assert_eq!(from_clone.code, 3, "{}", from_clone.stderr);
+    let useless = serin(&[&local[..], &[token.as_str()]].concat());
+    assert_eq!(useless.code, 2, "{}", useless.stderr);
+    assert!(useless.stderr.contains("--token-file: this is for https and ssh"), "{}", useless.stderr);
 }

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::cli_support::serin;
+use crate::support::control_plane::User;
 use crate::support::manifests::Manifest;
+use crate::support::process;
 use crate::support::site::{AGENT, AGENT_FILE, Site};
 
 fn config_map(namespace: &str, name: &str, value: &str) -> String {
@@ -146,4 +150,88 @@ async fn a_quiet_cluster_sees_no_requests() {
     .await;
     let requests = requests_within(&site, QUIET).await;
     assert!(requests.is_empty(), "{requests:?}");
+}
+
+#[tokio::test]
+async fn an_agent_says_why_it_is_not_what_git_says_until_it_is() {
+    let manifest = Manifest::new(&["50", "100"]);
+    let site = Site::running(&manifest).await;
+    assert_eq!(site.condition(AGENT, "Synced").await, Value::Null);
+    site.push(&Manifest::new(&["50", "101"]), "a slip of the finger");
+    let said = site
+        .eventually("the agent says it", || async {
+            Some(site.condition(AGENT, "Synced").await).filter(|condition| !condition.is_null())
+        })
+        .await;
+    assert_eq!((&said["status"], &said["reason"]), (&"False".into(), &"ManifestInvalid".into()));
+    let why = said["message"].as_str().unwrap();
+    assert!(why.starts_with(&format!("{AGENT_FILE}:")) && why.contains("spec.rollout.steps[1].setWeight"), "{why}");
+    let kubeconfig = site.plane.kubeconfig(User::Admin).display().to_string();
+    let name = format!("{}/{AGENT}", site.namespace);
+    let page =
+        tokio::task::spawn_blocking(move || serin(&["status", "--kubeconfig", &kubeconfig, &name])).await.unwrap();
+    assert!(page.stdout.contains("ManifestInvalid") && page.stdout.contains(AGENT_FILE), "{}", page.stdout);
+    // Nobody forgets it over a restart, and it is not told anew.
+    site.restart().await;
+    site.until_looked_at().await;
+    assert_eq!(site.condition(AGENT, "Synced").await, said);
+    let from_git = ["status", "--from-git", "--repo", &site.repo(), "--cluster-name", &site.namespace, AGENT]
+        .map(str::to_owned)
+        .into_iter()
+        .chain([format!("--mirror-dir={}", process::scratch("status-mirror").display())]);
+    let from_git: Vec<String> = from_git.collect();
+    site.until("it is on the status branch", || {
+        let from_git = from_git.clone();
+        let ask = move || serin(&from_git.iter().map(String::as_str).collect::<Vec<_>>());
+        async { tokio::task::spawn_blocking(ask).await.unwrap().stdout.contains("ManifestInvalid") }
+    })
+    .await;
+    site.push(&manifest, "mended");
+    site.until("it is gone", || async { site.condition(AGENT, "Synced").await.is_null() }).await;
+}
+
+#[tokio::test]
+async fn what_the_server_says_about_a_secret_is_not_repeated() {
+    const VALUE: &str = "hush-0123456789";
+    let site = Site::empty().await;
+    let role = json!({"metadata": {"name": "secrets"}, "rules": [
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch", "create", "patch", "delete"]},
+    ]});
+    site.plane.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role).await;
+    let binding = json!({
+        "metadata": {"name": "secrets"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "secrets"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": User::Serin.name()}],
+    });
+    let bindings = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings", site.namespace);
+    site.plane.create(&bindings, &binding).await;
+    let secret = format!(
+        "apiVersion: v1\nkind: Secret\nmetadata:\n  name: key\n  namespace: {}\nstringData:\n  key: [{VALUE}]\n",
+        site.namespace,
+    );
+    // The server does repeat it.
+    let object = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "stringData": {"key": [VALUE]},
+    });
+    let secrets = format!("/api/v1/namespaces/{}/secrets", site.namespace);
+    let request = kube::core::Request::new(secrets).patch("key", &PatchParams::apply("me"), &Patch::Apply(object));
+    let admin = site.plane.client(User::Admin).await;
+    let refusal = admin.request::<Value>(request.unwrap()).await.unwrap_err().to_string();
+    assert!(refusal.contains(VALUE), "{refusal}");
+
+    site.clone.write("secret.yaml", &secret);
+    site.clone.write("map.yaml", &config_map(&site.namespace, "one", "first"));
+    site.clone.commit("a secret that the server does not take");
+    site.clone.push();
+    site.start_with_settings(&format!(
+        "clusterName: {0}\nkubernetes: {{namespaces: [{0}]}}\nsources:\n- name: config\n  repo: {1}\n  kinds: [Secret, ConfigMap]\n",
+        site.namespace,
+        site.repo(),
+    ))
+    .await;
+    site.until("it is refused", || async { site.log().contains("the server's words may hold the values") }).await;
+    site.until("the rest is applied", || async { value_of(&site, "one").await == "first" }).await;
+    let all =
+        ["/metrics", "/healthz", "/readyz"].map(|path| site.http(path).unwrap_or_default()).concat() + &site.log();
+    assert!(!all.contains(VALUE), "{all}");
 }

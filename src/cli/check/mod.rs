@@ -20,7 +20,7 @@ use crate::git::working_tree::{Listing, WorkingTree, WorkingTreeError, read_file
 use crate::manifest::{Diagnostic, Intake, LoadedFile, Rules, Schemas, Severity, assemble, is_manifest, load_file};
 use crate::reconcile::serve::rules;
 use crate::settings::{
-    Environment, LogArgs, NO_CLUSTER_NAME, Origin, Problem, Problems, RunArgs, SourceSettings, TypedAs, load,
+    Environment, GrantArgs, LogArgs, NO_CLUSTER_NAME, Origin, Problem, Problems, RunArgs, SourceSettings, TypedAs, load,
 };
 
 /// Flags of `serin check`. Those about the source are the same as those of `serin run`.
@@ -42,32 +42,9 @@ pub struct CheckArgs {
     #[arg(long, value_name = "NAME", requires = "config", help_heading = "Source")]
     pub source: Option<String>,
 
-    /// Namespace of objects that name none [default: default]
-    #[arg(long, value_name = "NAME", env = "SERIN_DEFAULT_NAMESPACE", help_heading = "Source")]
-    pub default_namespace: Option<String>,
-
-    /// Kind that may be applied: Kind, Kind.group, *.group or *; may be repeated
-    /// [default: *.omnia.altairalabs.ai and ConfigMap]
-    #[arg(
-        long,
-        alias = "kinds",
-        value_name = "KIND",
-        env = "SERIN_ALLOW_KIND",
-        value_delimiter = ',',
-        help_heading = "Source"
-    )]
-    pub allow_kind: Vec<String>,
-
-    /// Namespace that may be applied to; may be repeated [default: any]
-    #[arg(
-        long,
-        alias = "namespaces",
-        value_name = "NAME",
-        env = "SERIN_ALLOW_NAMESPACE",
-        value_delimiter = ',',
-        help_heading = "Source"
-    )]
-    pub allow_namespace: Vec<String>,
+    #[command(flatten)]
+    #[doc = "What may be applied."]
+    pub grants: GrantArgs,
 }
 
 /// `--output`.
@@ -179,11 +156,11 @@ enum Source {
 
 /// What the flags and the settings file grant.
 fn resolve_source(args: CheckArgs, typed: &TypedAs, environment: &Environment) -> Result<Source, Failure> {
-    let CheckArgs { paths: _, output: _, config, source, default_namespace, allow_kind, allow_namespace } = args;
+    let CheckArgs { paths: _, output: _, config, source, grants } = args;
     // A variable that is set to nothing is not set.
     let config = config.filter(|config| !config.is_empty());
     let has_file = config.is_some();
-    let mut run = RunArgs { config, default_namespace, allow_kind, allow_namespace, ..RunArgs::default() };
+    let mut run = RunArgs { config, grants, ..RunArgs::default() };
     if !has_file {
         // The daemon's settings with a repository that nobody asks: kinds and namespaces are read the same way.
         run.repo = Some(".".to_owned());

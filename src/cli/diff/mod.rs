@@ -31,7 +31,7 @@ use crate::cluster::{Cluster, ClusterError};
 use crate::manifest::Diagnostic;
 use crate::object::{Kind, Object};
 use crate::reconcile::sync::{UNREADABLE, plan_whole, synced_kinds};
-use crate::settings::{ClusterArgs, Environment, NamespaceRule, TypedAs};
+use crate::settings::{ClusterArgs, Environment, GitArgs, GrantArgs, NamespaceRule, TypedAs};
 use crate::workload::WorkloadSettings;
 
 /// Flags of `serin diff`.
@@ -66,26 +66,13 @@ pub struct DiffArgs {
     #[arg(long, value_name = "FOLDER", env = "SERIN_PATH", help_heading = "Source")]
     pub path: Option<String>,
 
-    /// Namespace of objects that name none [default: default]
-    #[arg(long, value_name = "NAME", env = "SERIN_DEFAULT_NAMESPACE", help_heading = "Source")]
-    pub default_namespace: Option<String>,
+    #[command(flatten)]
+    #[doc = "What may be applied."]
+    pub grants: GrantArgs,
 
-    /// Kind that may be applied: Kind, Kind.group, *.group or *; may be repeated
-    /// [default: *.omnia.altairalabs.ai and ConfigMap]
-    #[arg(long, value_name = "KIND", env = "SERIN_ALLOW_KIND", value_delimiter = ',', help_heading = "Source")]
-    pub allow_kind: Vec<String>,
-
-    /// Namespace that may be applied to, and that is looked through; may be repeated [default: any]
-    #[arg(long, value_name = "NAME", env = "SERIN_ALLOW_NAMESPACE", value_delimiter = ',', help_heading = "Source")]
-    pub allow_namespace: Vec<String>,
-
-    /// How long a git server may keep silent [default: 30s]
-    #[arg(long, value_name = "DURATION", env = "SERIN_GIT_TIMEOUT", help_heading = "Git")]
-    pub git_timeout: Option<String>,
-
-    /// Folder for mirrors of the repositories [default: serin in the user's cache folder, or /var/cache/serin]
-    #[arg(long, value_name = "DIR", env = "SERIN_MIRROR_DIR", help_heading = "Git")]
-    pub mirror_dir: Option<String>,
+    #[command(flatten)]
+    #[doc = "How the repository is reached."]
+    pub git: GitArgs,
 
     #[command(flatten)]
     #[doc = "How the cluster is reached."]

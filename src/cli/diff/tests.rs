@@ -205,7 +205,7 @@ async fn what_the_server_refuses_is_named_with_its_place_and_the_rest_goes_on() 
 #[tokio::test]
 async fn values_of_a_secret_are_never_shown() {
     let mut scene = Scene::new();
-    scene.args.allow_kind = vec!["Secret".to_owned()];
+    scene.args.grants.allow_kind = vec!["Secret".to_owned()];
     let secret = |value: &str| {
         format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: s, namespace: shop}}\nstringData: {{key: {value}}}\n")
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::apply::{Claimant, Claimants};
 use crate::cli::diff::DiffArgs;
 use crate::cli::exit::{ExitStatus, Failure};
-use crate::cli::reach::{CommandMirror, command_mirror, explain_repository};
+use crate::cli::reach::{CommandMirror, command_mirror, credentials_for, explain_repository};
 use crate::git::checkout::Checkout;
 use crate::git::{NetworkLimits, Repository, RepositoryError, Revision, limit_network};
 use crate::ids::{BranchName, CommitSha, SourceName};
@@ -53,11 +53,8 @@ impl Wanted {
             config: args.config,
             repo: args.repo,
             path: args.path,
-            default_namespace: args.default_namespace,
-            allow_kind: args.allow_kind,
-            allow_namespace: args.allow_namespace,
-            mirror_dir: args.mirror_dir,
-            git_timeout: args.git_timeout,
+            grants: args.grants,
+            git: args.git,
             cluster,
             // A diff writes nothing, so it needs no name for what it would write; the settings ask for one all the same.
             cluster_name: Some("diff".to_owned()),
@@ -69,6 +66,9 @@ impl Wanted {
             if run.config.is_none() && !is_folder_given {
                 run.path = folder_below(checkout.root(), path);
             }
+        }
+        if run.config.is_none() {
+            run.git.credentials = credentials_for(run.repo.as_deref(), run.git.credentials, typed, environment);
         }
         let has_config = run.config.is_some();
         let loaded = load(run, LogArgs::default(), typed, environment).map_err(Failure::usage)?;

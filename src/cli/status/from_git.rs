@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use crate::cli::exit::{ExitStatus, Failure};
 use crate::cli::output::print_note;
-use crate::cli::reach::{CommandMirror, command_mirror, explain_repository};
+use crate::cli::reach::{CommandMirror, command_mirror, credentials_for, explain_repository};
 use crate::cli::status::row::{AgentRow, row_of_status};
 use crate::cli::status::view::AgentView;
 use crate::cli::status::{Selection, StatusArgs};
 use crate::git::checkout::Checkout;
 use crate::git::{CommitInfo, NetworkLimits, Repository, RepositoryError, limit_network};
 use crate::ids::{AgentKey, BranchName, CommitSha, TreePath};
-use crate::settings::{Environment, LogArgs, RunArgs, TypedAs, closest, load};
+use crate::settings::{Environment, GitArgs, LogArgs, RunArgs, TypedAs, closest, load};
 use crate::writeback::status_branch::{
     AgentStatus, DocumentError, RolloutHistory, parse_history, parse_status, status_path,
 };
@@ -66,13 +66,14 @@ impl GitStatus {
         let repo = args.repo.clone().filter(|repo| !repo.is_empty());
         let is_named = typed.text("cluster_name", args.cluster_name.clone()).is_some();
         let wanted = typed.text("status_branch", args.status_branch.clone()).map(|given| BranchName::new(given.value));
+        let repo = repo.unwrap_or_else(|| ".".to_owned());
+        let credentials = credentials_for(Some(&repo), args.git.credentials.clone(), typed, environment);
         let run = RunArgs {
-            repo: Some(repo.clone().unwrap_or_else(|| ".".to_owned())),
+            repo: Some(repo),
             branch: args.branch.clone(),
             status_branch: args.status_branch.clone(),
             cluster_name: Some(args.cluster_name.clone().filter(|name| !name.is_empty()).unwrap_or("any".to_owned())),
-            git_timeout: args.git_timeout.clone(),
-            mirror_dir: args.mirror_dir.clone(),
+            git: GitArgs { credentials, ..args.git.clone() },
             ..RunArgs::default()
         };
         let settings = load(run, LogArgs::default(), typed, environment).map_err(Failure::usage)?.settings;

@@ -25,7 +25,7 @@ use crate::cli::status::page::render_page;
 use crate::cli::table::render_table;
 use crate::clock::{Clock, SystemClock};
 use crate::ids::AgentKey;
-use crate::settings::{ClusterArgs, Environment, TypedAs, closest};
+use crate::settings::{ClusterArgs, Environment, GitArgs, TypedAs, closest};
 
 pub use row::{AgentRow, agent_rows};
 pub use view::{AgentView, DecisionView, Pods, StepState, StepView, Track};
@@ -80,13 +80,9 @@ pub struct StatusArgs {
     #[arg(long, value_name = "NAME", env = "SERIN_CLUSTER_NAME", help_heading = "Git")]
     pub cluster_name: Option<String>,
 
-    /// How long a git server may keep silent [default: 30s]
-    #[arg(long, value_name = "DURATION", env = "SERIN_GIT_TIMEOUT", help_heading = "Git")]
-    pub git_timeout: Option<String>,
-
-    /// Folder for mirrors of the repositories [default: serin in the user's cache folder, or /var/cache/serin]
-    #[arg(long, value_name = "DIR", env = "SERIN_MIRROR_DIR", help_heading = "Git")]
-    pub mirror_dir: Option<String>,
+    #[command(flatten)]
+    #[doc = "How the repository is reached."]
+    pub git: GitArgs,
 
     #[command(flatten)]
     #[doc = "How the cluster is reached."]

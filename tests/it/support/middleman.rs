@@ -51,6 +51,11 @@ impl Middleman {
         Self::before("", |_| Act::Silence)
     }
 
+    /// Where it listens.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Host and port.
     pub(crate) fn authority(&self) -> String {
         format!("127.0.0.1:{}", self.port)
