@@ -140,11 +140,11 @@ mod tests {
 
     #[test]
     fn settings_choose_the_connection_too_and_the_simulated_cluster_is_none() {
-        use crate::settings::NamespaceRule;
+        use crate::manifest::Namespaces;
         let access = |context: Option<&str>| ClusterAccess::Kubernetes {
             kubeconfig: None,
             context: context.map(str::to_owned),
-            namespaces: NamespaceRule::Any,
+            namespaces: Namespaces::Any,
         };
         assert_eq!(connection_of(&access(None)).unwrap(), Connection::Infer);
         let named = Connection::Kubeconfig { path: None, context: Some("prod".into()) };

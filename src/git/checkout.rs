@@ -4,7 +4,7 @@
 //! be written. Files of a clone's working tree are taken as a commit of all of them would take them: what is ignored is
 //! left out, links and submodules are not followed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use git2::{ErrorCode, ObjectType, Oid};
 
 use super::listing::{Listing, Seen};
 use super::snapshot::{self, ReadFailure};
+use super::working_tree::{self, WorkingTree, WorkingTreeError};
 use super::{CommitInfo, Publication, PublishOutcome, Repository, RepositoryError, Snapshot, commit};
 use crate::ids::{BlobId, BranchName, CommitSha, TreePath};
 
@@ -125,24 +126,27 @@ impl Checkout {
         })
     }
 
-    fn list_files(&self, folder: &TreePath) -> Result<BTreeMap<TreePath, BlobId>, RepositoryError> {
+    fn list_files(&self, folder: &TreePath) -> Result<Listing, RepositoryError> {
         let folder = folder.as_str().trim_matches('/');
         if !self.root.join(folder).is_dir() {
             return Err(self.not_found(format!("folder {folder}")));
         }
-        let git = self.git.as_ref().map(|git| git.lock().unwrap_or_else(PoisonError::into_inner));
-        let found = working_tree(git.as_deref(), &self.root, folder).map_err(|error| self.unreadable(error))?;
+        let mut found = working_tree::Listing::default();
+        let tree = WorkingTree::around(&self.root);
+        tree.list_as_committed(&self.root.join(folder), &mut found).map_err(|error| match error {
+            WorkingTreeError::Read { path, source } => self.unreadable(format!("{path}: {source}")),
+            other => self.unreadable(other),
+        })?;
         let mut listed = BTreeMap::new();
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        for path in found {
-            let file = self.root.join(&path);
+        for (path, file) in found.files {
             let id = Oid::hash_file(ObjectType::Blob, &file)
                 .map_err(|error| self.unreadable(format!("{path}: {}", error.message())))?;
             let id = BlobId::new(id.to_string());
             files.insert(id.clone(), file);
-            listed.insert(TreePath::new(path), id);
+            listed.insert(path, id);
         }
-        Ok(listed)
+        Ok(Listing { files: Arc::new(listed), not_followed: found.not_followed })
     }
 
     fn read_file(&self, blob: &BlobId, limit: u64) -> Result<Option<Arc<[u8]>>, RepositoryError> {
@@ -177,8 +181,7 @@ impl Repository for Checkout {
     /// At the commit that [`Self::at`] has chosen, or of the working tree, whatever `commit` says then.
     async fn snapshot(&self, commit: &CommitSha, root: &TreePath) -> Result<Snapshot, RepositoryError> {
         let Listing { files, not_followed } = if self.commit.is_none() && self.is_head(commit) {
-            // What is not followed in a working tree is for `serin check` to tell.
-            Listing { files: Arc::new(self.list_files(root)?), ..Listing::default() }
+            self.list_files(root)?
         } else {
             let what = || format!("folder {} at {}", root.as_str(), commit.short());
             self.read_git(what, |git| Seen::default().list(git, commit, root))?
@@ -244,44 +247,6 @@ fn branches(git: &git2::Repository, prefix: &str) -> Result<BTreeMap<BranchName,
         }
     }
     Ok(found)
-}
-
-/// The files below `folder` that a commit of everything would hold, by path from `root`.
-fn working_tree(git: Option<&git2::Repository>, root: &Path, folder: &str) -> io::Result<Vec<String>> {
-    let tracked = git.map(tracked).transpose().map_err(io::Error::other)?.unwrap_or_default();
-    let has_tracked_below = |folder: &str| {
-        let below = format!("{folder}/");
-        tracked.range(below.clone()..).next().is_some_and(|path| path.starts_with(&below))
-    };
-    // A folder that ends in a slash is asked about as a folder.
-    let is_ignored = |path: &str| git.is_some_and(|git| git.is_path_ignored(path).unwrap_or(false));
-    let mut pending = vec![folder.to_owned()];
-    let mut found = Vec::new();
-    while let Some(folder) = pending.pop() {
-        for entry in fs::read_dir(root.join(&folder))? {
-            let entry = entry?;
-            let name = entry.file_name();
-            let Some(name) = name.to_str() else { continue };
-            let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
-            let kind = entry.file_type()?;
-            if kind.is_file() && (tracked.contains(&path) || !is_ignored(&path)) {
-                found.push(path);
-            } else if kind.is_dir() && name != ".git" {
-                // Another repository within this one is a submodule, or will be.
-                let is_other_repository = git.is_some() && entry.path().join(".git").exists();
-                let is_left_out = is_ignored(&format!("{path}/")) && !has_tracked_below(&path);
-                if !is_other_repository && !is_left_out {
-                    pending.push(path);
-                }
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
-}
-
-fn tracked(git: &git2::Repository) -> Result<BTreeSet<String>, git2::Error> {
-    Ok(git.index()?.iter().filter_map(|entry| String::from_utf8(entry.path).ok()).collect())
 }
 
 #[cfg(test)]

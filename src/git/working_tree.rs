@@ -1,6 +1,6 @@
 //! The files of a working tree, as a commit of them would hold them.
 //!
-//! For `serin check`: no commit, no mirror and no server. What git ignores is left out unless it is tracked or named
+//! For `serin check`, and for `serin diff` before the commit: no mirror and no server. What git ignores is left out unless it is tracked or named
 //! itself, links and submodules are not followed, and paths start at the root of the repository, so that what is said
 //! about a file here is what the daemon says about it. Outside of a repository all files count.
 
@@ -113,6 +113,20 @@ impl WorkingTree {
         }
     }
 
+    /// Adds what a commit of everything would hold below `folder` to `listing`. Other than in [`Self::list`], what git
+    /// ignores is left out also where it is the folder itself.
+    ///
+    /// # Errors
+    /// If `folder` is not there, or is a link, or a folder of it cannot be read.
+    pub fn list_as_committed(&self, folder: &Path, listing: &mut Listing) -> Result<(), WorkingTreeError> {
+        if metadata(folder)?.is_symlink() {
+            return Err(WorkingTreeError::Link { path: shown(folder) });
+        }
+        let place =
+            fs::canonicalize(folder).map_err(|source| WorkingTreeError::Read { path: shown(folder), source })?;
+        self.descend(&place, Ignored::LeftOut, 0, listing)
+    }
+
     fn descend(
         &self,
         folder: &Path,
@@ -136,7 +150,7 @@ impl WorkingTree {
                 listing.not_followed.insert(name, NotFollowed::Name);
             } else if kind.is_symlink() {
                 listing.not_followed.insert(name, self.link(&place));
-            } else if kind.is_dir() && place.join(".git").exists() {
+            } else if kind.is_dir() && self.repository.is_some() && place.join(".git").exists() {
                 listing.not_followed.insert(name, NotFollowed::Submodule);
             } else if kind.is_dir() {
                 self.descend(&place, ignored, depth + 1, listing)?;

@@ -2,7 +2,7 @@
 
 /// The known name that `name` was most likely meant to be: the same letters in another spelling
 /// (`set_weight`, `setweight`), or at most two typing slips away, one for short names.
-pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = letters(name);
     let limit = if name.chars().count() < 6 { 1 } else { 2 };
     known
@@ -65,6 +65,7 @@ mod tests {
             ("weight", None),
             ("media", None),
             ("nod", None),
+            ("completely", None),
         ] {
             assert_eq!(nearest(name, known), meant, "{name}");
         }

@@ -120,7 +120,7 @@ pub(super) fn identify(root: &Node, rules: &Rules, schemas: &Schemas) -> Identit
     if !is_cluster_scoped && unknown.is_empty() && !rules.grants_namespace(namespace) {
         let granted = match &rules.namespaces {
             Namespaces::Any => String::new(),
-            Namespaces::Only(names) => names.iter().cloned().collect::<Vec<_>>().join(", "),
+            Namespaces::Only(names) => names.join(", "),
         };
         refused.push(finding(
             "metadata.namespace",

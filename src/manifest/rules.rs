@@ -1,6 +1,5 @@
 //! What the settings grant to a source: kinds, namespaces, sizes.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::object::Kind;
@@ -44,10 +43,7 @@ impl Rules {
 
     /// Whether objects in `namespace` may be applied.
     pub fn grants_namespace(&self, namespace: &str) -> bool {
-        match &self.namespaces {
-            Namespaces::Any => true,
-            Namespaces::Only(granted) => granted.contains(namespace),
-        }
+        self.namespaces.permit(namespace)
     }
 
     /// Whether objects of `kind` have no namespace.
@@ -56,13 +52,23 @@ impl Rules {
     }
 }
 
-/// The namespaces that are granted.
+/// Namespaces that are granted, or watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Namespaces {
     /// Every namespace.
     Any,
-    /// These and no others.
-    Only(BTreeSet<String>),
+    /// These and no others, in the order in which they were named; never empty.
+    Only(Vec<String>),
+}
+
+impl Namespaces {
+    /// Whether `namespace` is one of them.
+    pub fn permit(&self, namespace: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Only(names) => names.iter().any(|name| name == namespace),
+        }
+    }
 }
 
 /// The kinds that have no namespace; all others have one.

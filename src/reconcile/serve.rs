@@ -26,7 +26,7 @@ use crate::reconcile::leader::{Elector, Identity, Leadership};
 use crate::reconcile::observe::PACK_NAME;
 use crate::reconcile::source::{Source, SourceOptions};
 use crate::reconcile::{Core, CoreOptions};
-use crate::settings::{ClusterAccess, NamespaceRule, Settings, SourceSettings};
+use crate::settings::{ClusterAccess, Settings, SourceSettings};
 use crate::telemetry::{Metrics, event};
 use crate::web::{BindError, Health, HookTarget, HookedSource, Hooks, Server};
 use crate::workload::WorkloadSettings;
@@ -95,8 +95,8 @@ impl Assembled {
                 let mut watch = ClusterSettings::watching(watched());
                 watch.observer = Some(Arc::new(CountRequests(metrics.clone())));
                 watch.namespaces = match namespaces {
-                    NamespaceRule::Any => WatchedNamespaces::All,
-                    NamespaceRule::Only(names) => WatchedNamespaces::These(names.clone()),
+                    Namespaces::Any => WatchedNamespaces::All,
+                    Namespaces::Only(names) => WatchedNamespaces::These(names.clone()),
                 };
                 AnyCluster::ApiServer(Arc::new(ApiServer::connect(&connection, watch, Arc::clone(&clock)).await?))
             }
@@ -270,10 +270,7 @@ pub(crate) fn source_options(source: &SourceSettings, settings: &Settings) -> So
 pub(crate) fn rules(source: &SourceSettings) -> Rules {
     Rules {
         kinds: source.kinds.clone(),
-        namespaces: match &source.namespaces {
-            NamespaceRule::Any => Namespaces::Any,
-            NamespaceRule::Only(names) => Namespaces::Only(names.iter().cloned().collect()),
-        },
+        namespaces: source.namespaces.clone(),
         default_namespace: source.default_namespace.clone(),
         ..Rules::default()
     }

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use crate::api::duration::parse_duration;
 use crate::ids::{BranchName, ClusterName, CommitSha, SourceName, TreePath};
-use crate::manifest::KindRule;
+use crate::manifest::{KindRule, nearest};
 use crate::settings::effective::{LogFormat, LogLevel};
-use crate::settings::problem::closest;
 
 /// Why a text is not what it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -218,7 +217,7 @@ pub(crate) fn parse_email(text: &str) -> Checked<String> {
 
 fn one_of(text: &str, known: &[&str]) -> Invalid {
     let why = format!("{text:?} is none of {}", known.join(", "));
-    match closest(text, known.iter().copied()) {
+    match nearest(text, known.iter().copied()) {
         Some(meant) => Invalid::hint(why, format!("did you mean `{meant}`?")),
         None => Invalid::new(why),
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::git::{Access, Author, Revision};
 use crate::ids::{BranchName, ClusterName, SourceName, TreePath};
-use crate::manifest::KindRule;
+use crate::manifest::{KindRule, Namespaces};
 use crate::object::Kind;
 use crate::settings::repo::RepoAddress;
 
@@ -64,7 +64,7 @@ pub enum ClusterAccess {
         /// The context in it; `None`: its current one.
         context: Option<String>,
         /// The namespaces that are watched; agents elsewhere are not seen and not rolled out.
-        namespaces: NamespaceRule,
+        namespaces: Namespaces,
     },
 }
 
@@ -86,7 +86,7 @@ pub struct SourceSettings {
     /// The kinds that may be applied; never empty.
     pub kinds: Vec<KindRule>,
     /// The namespaces that may be applied to.
-    pub namespaces: NamespaceRule,
+    pub namespaces: Namespaces,
     /// How often the repository is asked, give or take [`POLL_JITTER_PERCENT`].
     pub poll_interval: Duration,
     /// Who the commits are by.
@@ -115,25 +115,6 @@ impl SourceSettings {
     /// Whether an object of this kind may be applied.
     pub fn permits_kind(&self, kind: &Kind) -> bool {
         self.kinds.iter().any(|rule| rule.matches(kind))
-    }
-}
-
-/// Which namespaces may be applied to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NamespaceRule {
-    /// Any.
-    Any,
-    /// These; never empty.
-    Only(Vec<String>),
-}
-
-impl NamespaceRule {
-    /// Whether the rule permits `namespace`.
-    pub fn permits(&self, namespace: &str) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Only(names) => names.iter().any(|name| name == namespace),
-        }
     }
 }
 

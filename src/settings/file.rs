@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::manifest::nearest;
 use crate::settings::credentials::{CREDENTIAL_FIELDS, CredentialFields};
 use crate::settings::document::{Node, Value, parse_document};
 use crate::settings::origin::{Origin, Setting};
-use crate::settings::problem::{Problem, closest};
+use crate::settings::problem::Problem;
 
 /// A text and where it is.
 pub(crate) type Text = Setting<String>;
@@ -254,7 +255,7 @@ impl Reader<'_> {
         };
         for (key, at, _) in &entries {
             if !known.contains(&key.as_str()) {
-                let hint = match closest(key, known.iter().copied()) {
+                let hint = match nearest(key, known.iter().copied()) {
                     Some(meant) => format!("did you mean `{meant}`?"),
                     None => format!("{what} has {}", known.join(", ")),
                 };

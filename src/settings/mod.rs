@@ -28,13 +28,13 @@ mod tests;
 pub use crate::git::Secret;
 pub use args::{ClusterArgs, CredentialArgs, GitArgs, GrantArgs, LogArgs, RunArgs, TypedAs};
 pub use effective::{
-    ClusterAccess, ImageSettings, LeaseSettings, LogFormat, LogLevel, LogSettings, NamespaceRule, POLL_JITTER_PERCENT,
-    Settings, SourceSettings, StatusBranch, WebhookSecret,
+    ClusterAccess, ImageSettings, LeaseSettings, LogFormat, LogLevel, LogSettings, POLL_JITTER_PERCENT, Settings,
+    SourceSettings, StatusBranch, WebhookSecret,
 };
 pub use environment::Environment;
 pub use origin::{Origin, Setting};
 pub use print::render_config;
-pub use problem::{Problem, Problems, closest};
+pub use problem::{Problem, Problems};
 pub use repo::{Credentials, RepoAddress};
 pub use resolve::{Loaded, NO_CLUSTER_NAME, load, resolve_log};
 

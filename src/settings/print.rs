@@ -7,9 +7,10 @@ use jiff::SignedDuration;
 
 use crate::api::duration::render_duration;
 use crate::git::Revision;
+use crate::manifest::Namespaces;
 use crate::settings::credentials::render_access;
 use crate::settings::effective::{
-    ClusterAccess, LeaseSettings, LogFormat, LogLevel, NamespaceRule, Settings, SourceSettings, WebhookSecret,
+    ClusterAccess, LeaseSettings, LogFormat, LogLevel, Settings, SourceSettings, WebhookSecret,
 };
 use crate::settings::origin::Origin;
 use crate::settings::resolve::Loaded;
@@ -40,7 +41,7 @@ pub fn render_config(loaded: &Loaded) -> String {
         ClusterAccess::Simulated => page.field(0, "simulate", "simulate", "true"),
         ClusterAccess::Kubernetes { kubeconfig, context, namespaces } => {
             page.field(0, "simulate", "simulate", "false");
-            if kubeconfig.is_some() || context.is_some() || *namespaces != NamespaceRule::Any {
+            if kubeconfig.is_some() || context.is_some() || *namespaces != Namespaces::Any {
                 page.line(0, "kubernetes:");
             }
             if let Some(kubeconfig) = kubeconfig {
@@ -49,7 +50,7 @@ pub fn render_config(loaded: &Loaded) -> String {
             if let Some(context) = context {
                 page.field(1, "context", "kubernetes.context", &scalar(context));
             }
-            if let NamespaceRule::Only(names) = namespaces {
+            if let Namespaces::Only(names) = namespaces {
                 page.list(1, "namespaces", "kubernetes.namespaces", names.iter().cloned());
             }
         }
@@ -153,8 +154,8 @@ impl Page<'_> {
         self.field(1, "defaultNamespace", &at("defaultNamespace"), &scalar(default_namespace));
         self.list(1, "kinds", &at("kinds"), kinds.iter().map(ToString::to_string));
         match namespaces {
-            NamespaceRule::Any => self.line(1, "# namespaces: any"),
-            NamespaceRule::Only(names) => self.list(1, "namespaces", &at("namespaces"), names.iter().cloned()),
+            Namespaces::Any => self.line(1, "# namespaces: any"),
+            Namespaces::Only(names) => self.list(1, "namespaces", &at("namespaces"), names.iter().cloned()),
         }
         self.field(1, "pollInterval", &at("pollInterval"), &duration(*poll_interval));
         self.line(1, "author:");

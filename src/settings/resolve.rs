@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::ids::ClusterName;
+use crate::manifest::Namespaces;
 use crate::settings::args::{GitArgs, GrantArgs, LogArgs, RunArgs, TypedAs};
 use crate::settings::check::{
     Checked, parse_at_least, parse_branch, parse_cluster_name, parse_image, parse_label, parse_listen,
     parse_log_format, parse_log_level, parse_switch, parse_words, parse_workers,
 };
 use crate::settings::effective::{
-    ClusterAccess, ImageSettings, LogFormat, LogLevel, LogSettings, NamespaceRule, Settings, StatusBranch,
+    ClusterAccess, ImageSettings, LogFormat, LogLevel, LogSettings, Settings, StatusBranch,
 };
 use crate::settings::environment::Environment;
 use crate::settings::file::{FileSettings, Text, Texts, parse_file};
@@ -211,7 +212,7 @@ impl<'a> Resolver<'a> {
             credentials: credentials.fields(typed),
         };
         let mut sources = resolve_sources(self, flags, file.sources, &file.defaults, &cluster_name);
-        if let ClusterAccess::Kubernetes { namespaces: NamespaceRule::Only(watched), .. } = &cluster {
+        if let ClusterAccess::Kubernetes { namespaces: Namespaces::Only(watched), .. } = &cluster {
             keep_to_watched(self, &mut sources, watched);
         }
         let status_branch = self.status_branch(
@@ -277,8 +278,8 @@ impl<'a> Resolver<'a> {
                 context: self.parse("kubernetes.context", context, parse_words),
                 kubeconfig: self.path("kubernetes.kubeconfig", kubeconfig),
                 namespaces: match resolve_list(self, "kubernetes.namespaces", namespaces, parse_label) {
-                    Some(names) => NamespaceRule::Only(names),
-                    None => NamespaceRule::Any,
+                    Some(names) => Namespaces::Only(names),
+                    None => Namespaces::Any,
                 },
             };
         }

@@ -4,8 +4,9 @@
 //! two people who install Serin twice by mistake would choose differently. Daemons that watch namespaces of their own are
 //! meant to run side by side: their Lease is where they are.
 
+use crate::manifest::Namespaces;
 use crate::settings::check::{parse_label, parse_switch};
-use crate::settings::effective::{ClusterAccess, LeaseSettings, NamespaceRule};
+use crate::settings::effective::{ClusterAccess, LeaseSettings};
 use crate::settings::file::Text;
 use crate::settings::origin::Origin;
 use crate::settings::problem::Problem;
@@ -52,8 +53,8 @@ pub(crate) fn resolve_lease(
         return None;
     }
     let watched = match namespaces {
-        NamespaceRule::Any => None,
-        NamespaceRule::Only(names) => names.first().cloned(),
+        Namespaces::Any => None,
+        Namespaces::Only(names) => names.first().cloned(),
     };
     Some(LeaseSettings { name: name.unwrap_or_else(|| DEFAULT_LEASE.to_owned()), namespace: namespace.or(watched) })
 }

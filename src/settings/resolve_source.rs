@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use crate::git::{Author, Revision};
 use crate::ids::{BranchName, ClusterName, SourceName, TreePath};
-use crate::manifest::KindRule;
+use crate::manifest::{KindRule, Namespaces};
 use crate::settings::check::{
     Invalid, parse_at_least, parse_branch, parse_commit, parse_email, parse_folder, parse_kind_rule, parse_label,
     parse_source_name, parse_tag, parse_variable_name, parse_words,
 };
 use crate::settings::credentials::{CredentialFields, resolve_access};
-use crate::settings::effective::{NamespaceRule, SourceSettings, StatusBranch, WebhookSecret};
+use crate::settings::effective::{SourceSettings, StatusBranch, WebhookSecret};
 use crate::settings::file::{FileSource, FileWebhook, SourceFields, Text, Texts};
 use crate::settings::origin::{Origin, Setting, stronger};
 use crate::settings::problem::Problem;
@@ -135,8 +135,8 @@ fn resolve_source(
     let kinds = resolve_list(resolver, &in_source("kinds"), kinds, parse_kind_rule).unwrap_or_else(default_kinds);
     let namespaces = stronger(flags.namespaces.clone(), fields.namespaces).or_else(|| defaults.namespaces.clone());
     let namespaces = match resolve_list(resolver, &in_source("namespaces"), namespaces, parse_label) {
-        Some(names) => NamespaceRule::Only(names),
-        None => NamespaceRule::Any,
+        Some(names) => Namespaces::Only(names),
+        None => Namespaces::Any,
     };
     let poll = pick(&flags.poll_interval, fields.poll_interval, &defaults.poll_interval);
     let poll_interval = resolver
@@ -249,11 +249,11 @@ pub(crate) fn keep_to_watched(
     let watched_at = resolver.origins.get("kubernetes.namespaces").cloned().unwrap_or(Origin::Default);
     for (index, Setting { value: source, origin }) in sources.iter_mut().enumerate() {
         match &source.namespaces {
-            NamespaceRule::Any => {
-                source.namespaces = NamespaceRule::Only(watched.to_vec());
+            Namespaces::Any => {
+                source.namespaces = Namespaces::Only(watched.to_vec());
                 resolver.origins.insert(format!("sources[{index}].namespaces"), watched_at.clone());
             }
-            NamespaceRule::Only(names) => {
+            Namespaces::Only(names) => {
                 for name in names.iter().filter(|name| !watched.contains(name)) {
                     let message =
                         format!("source {} may apply to the namespace {name}, which is not watched", source.name);
@@ -326,7 +326,7 @@ fn warnings(source: &SourceSettings) -> Vec<String> {
     if source.repo.exposes_credentials() || (source.repo.is_plain_http() && source.access.has_secret()) {
         warnings.push(format!("source {} sends its password or token unencrypted to {}", name(source), source.repo));
     }
-    if !source.namespaces.permits(&source.default_namespace) {
+    if !source.namespaces.permit(&source.default_namespace) {
         warnings.push(format!(
             "source {} may not apply to its default namespace {}: objects that name none are refused",
             name(source),

@@ -9,7 +9,7 @@ use super::resolve::resolve;
 use super::*;
 use crate::git::Revision;
 use crate::ids::{BranchName, CommitSha, SourceName};
-use crate::manifest::KindRule;
+use crate::manifest::{KindRule, Namespaces};
 use crate::object::Kind;
 
 fn environment() -> Environment {
@@ -141,7 +141,7 @@ fn every_flag_reaches_its_setting() {
     assert_eq!(source.poll_interval, Duration::from_secs(5400));
     assert_eq!(source.webhook, Some(WebhookSecret::File("/here/hook".into())));
     assert_eq!(source.kinds, [KindRule::Any]);
-    assert_eq!(source.namespaces, NamespaceRule::Only(vec!["shop".into(), "tools".into(), "extra".into()]));
+    assert_eq!(source.namespaces, Namespaces::Only(vec!["shop".into(), "tools".into(), "extra".into()]));
     assert_eq!((source.author.name.as_str(), source.author.email.as_str()), ("Rollout Bot", "bot@example.com"));
     assert_eq!(settings.mirror_dir, std::path::Path::new("/here/mirrors"));
     assert_eq!(settings.listen, None);
@@ -151,7 +151,7 @@ fn every_flag_reaches_its_setting() {
         ClusterAccess::Kubernetes {
             kubeconfig: Some("/here/k.yaml".into()),
             context: Some("blue-admin".into()),
-            namespaces: NamespaceRule::Only(vec!["shop".into(), "tools".into(), "extra".into()]),
+            namespaces: Namespaces::Only(vec!["shop".into(), "tools".into(), "extra".into()]),
         }
     );
     // Nothing is left at its default, so a flag that is forgotten on the way shows.
@@ -386,7 +386,7 @@ sources:
     let [a, b] = &loaded.settings.sources[..] else { panic!("two sources") };
     let grants = |source: &SourceSettings| {
         let kinds = [Kind::CONFIG_MAP, Kind::AGENT_RUNTIME].map(|kind| source.permits_kind(&kind));
-        (kinds, ["shop", "tools"].map(|namespace| source.namespaces.permits(namespace)))
+        (kinds, ["shop", "tools"].map(|namespace| source.namespaces.permit(namespace)))
     };
     assert_eq!(grants(a), ([true, false], [true, false]));
     assert_eq!(grants(b), ([true, true], [false, true]));
@@ -411,13 +411,13 @@ fn the_simulated_cluster_needs_no_name_and_knows_no_kubeconfig() {
 fn a_source_applies_to_watched_namespaces_only() {
     let flags = ["--repo=/r", "--cluster-name=c", "--watch-namespace=shop,tools"];
     let loaded = good(&flags, None);
-    let watched = NamespaceRule::Only(vec!["shop".into(), "tools".into()]);
+    let watched = Namespaces::Only(vec!["shop".into(), "tools".into()]);
     assert_eq!(loaded.settings.sources[0].namespaces, watched);
     assert!(render_config(&loaded).contains("  namespaces: [shop, tools] # --watch-namespace"));
     let elsewhere = bad(&[&flags[..], &["--allow-namespace=shop,bank"]].concat(), None);
     assert!(elsewhere.contains("source default may apply to the namespace bank, which is not watched"), "{elsewhere}");
     let file = "clusterName: c\nkubernetes: {namespaces: [shop]}\nsources: [{name: a, repo: /r}]";
-    assert_eq!(good(&[], Some(file)).settings.sources[0].namespaces, NamespaceRule::Only(vec!["shop".into()]));
+    assert_eq!(good(&[], Some(file)).settings.sources[0].namespaces, Namespaces::Only(vec!["shop".into()]));
 }
 
 #[test]

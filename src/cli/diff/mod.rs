@@ -28,10 +28,10 @@ use crate::cli::reach::{connection_of, explain, within_patience};
 use crate::clock::{Clock, SystemClock};
 use crate::cluster::api_server::{ApiServer, Settings as ClusterSettings};
 use crate::cluster::{Cluster, ClusterError};
-use crate::manifest::Diagnostic;
+use crate::manifest::{Diagnostic, Namespaces};
 use crate::object::{Kind, Object};
 use crate::reconcile::sync::{UNREADABLE, plan_whole, synced_kinds};
-use crate::settings::{ClusterArgs, Environment, GitArgs, GrantArgs, NamespaceRule, TypedAs};
+use crate::settings::{ClusterArgs, Environment, GitArgs, GrantArgs, TypedAs};
 use crate::workload::WorkloadSettings;
 
 /// Flags of `serin diff`.
@@ -168,8 +168,8 @@ async fn read_live(cluster: &dyn Cluster, wanted: &Wanted) -> Result<Live, Failu
     let mut live = Live::default();
     for kind in synced_kinds(&wanted.loaded) {
         let listed = match &wanted.source.namespaces {
-            NamespaceRule::Only(names) => list_in(cluster, &kind, names).await,
-            NamespaceRule::Any => match cluster.list(&kind, None).await {
+            Namespaces::Only(names) => list_in(cluster, &kind, names).await,
+            Namespaces::Any => match cluster.list(&kind, None).await {
                 Err(ClusterError::Forbidden { verb, .. }) => {
                     live.notes.push(format!(
                         "you may not {verb} {kind} in all namespaces, so only those of the manifests were looked through: what \

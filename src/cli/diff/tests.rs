@@ -245,6 +245,31 @@ async fn an_object_of_another_source_is_refused_and_not_taken_over() {
 }
 
 #[tokio::test]
+async fn a_link_in_the_working_tree_suspends_pruning_as_it_does_in_a_commit() {
+    let mut scene = Scene::new();
+    scene.write("a.yaml", &map("a", "1"));
+    scene.write("b.yaml", &map("b", "1"));
+    scene.sync().await;
+    scene.remove("a.yaml");
+    std::os::unix::fs::symlink("b.yaml", scene.folder.path().join("a.yaml")).unwrap();
+    let in_files = scene.diff().await;
+    assert_snapshot!(in_files.text(Paint::Plain), @r"
+    note: ConfigMap shop/a is not in the files and is not pruned now: a file cannot be read, so what is in it is not known
+    0 to create, 0 to change, 0 to prune, 1 unchanged, 1 problem in the manifests
+    ");
+    // The same files as a commit.
+    let git = git2::Repository::init(scene.folder.path()).unwrap();
+    let mut index = git.index().unwrap();
+    index.add_all(["*"], git2::IndexAddOption::DEFAULT, None).unwrap();
+    index.write().unwrap();
+    let tree = git.find_tree(index.write_tree().unwrap()).unwrap();
+    let who = git2::Signature::new("Ann", "ann@example.com", &git2::Time::new(60, 0)).unwrap();
+    git.commit(Some("HEAD"), &who, &who, "x", &tree, &[]).unwrap();
+    scene.args.revision = Some("HEAD".to_owned());
+    assert_eq!(scene.diff().await.text(Paint::Plain), in_files.text(Paint::Plain));
+}
+
+#[tokio::test]
 async fn a_file_that_cannot_be_read_suspends_pruning_and_is_a_finding() {
     let scene = Scene::new();
     scene.write("a.yaml", &map("a", "1"));

@@ -10,12 +10,10 @@ use crate::cli::reach::{CommandMirror, command_mirror, credentials_for, explain_
 use crate::git::checkout::Checkout;
 use crate::git::{NetworkLimits, Repository, RepositoryError, Revision, limit_network};
 use crate::ids::{BranchName, CommitSha, SourceName};
-use crate::manifest::Rules;
+use crate::manifest::{Rules, nearest};
 use crate::reconcile::serve::{schemas, source_options};
 use crate::reconcile::source::{Loaded, Source};
-use crate::settings::{
-    Environment, LogArgs, Origin, RunArgs, Settings, SourceSettings, TypedAs, closest, is_source_name, load,
-};
+use crate::settings::{Environment, LogArgs, Origin, RunArgs, Settings, SourceSettings, TypedAs, is_source_name, load};
 
 /// What a sync would be about.
 pub(super) struct Wanted {
@@ -218,7 +216,7 @@ fn choose_source(settings: &Settings, wanted: Option<&str>, has_config: bool) ->
             Ok(SourceSettings { name: SourceName::new(name), ..only.clone() })
         }
         (Some(name), sources) => sources.iter().find(|source| source.name.as_str() == name).cloned().ok_or_else(|| {
-            let hint = closest(name, names()).map(|near| format!("\n  hint: did you mean {near}?")).unwrap_or_default();
+            let hint = nearest(name, names()).map(|near| format!("\n  hint: did you mean {near}?")).unwrap_or_default();
             usage(&format!("--source: the settings have no source {name}{hint}"))
         }),
     }

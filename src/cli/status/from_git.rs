@@ -11,7 +11,8 @@ use crate::cli::status::{Selection, StatusArgs};
 use crate::git::checkout::Checkout;
 use crate::git::{CommitInfo, NetworkLimits, Repository, RepositoryError, limit_network};
 use crate::ids::{AgentKey, BranchName, CommitSha, TreePath};
-use crate::settings::{Environment, GitArgs, LogArgs, RunArgs, TypedAs, closest, load};
+use crate::manifest::nearest;
+use crate::settings::{Environment, GitArgs, LogArgs, RunArgs, TypedAs, load};
 use crate::writeback::status_branch::{
     AgentStatus, DocumentError, RolloutHistory, parse_history, parse_status, status_path,
 };
@@ -232,7 +233,7 @@ async fn no_branch(place: &Place, wanted: Option<&BranchName>) -> Failure {
         None => format!("there is no branch {FOLDER}<cluster name> in {address}"),
     };
     let known = place.status_branches().await.unwrap_or_default();
-    let near = wanted.and_then(|branch| closest(branch.as_str(), known.keys().map(BranchName::as_str)));
+    let near = wanted.and_then(|branch| nearest(branch.as_str(), known.keys().map(BranchName::as_str)));
     let hint = match (near, place) {
         (Some(near), _) => format!("\n  hint: did you mean {near}?"),
         (None, Place::Clone(_)) => "\n  hint: a clone has what its last `git fetch` has brought".to_owned(),

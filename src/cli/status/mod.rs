@@ -25,7 +25,8 @@ use crate::cli::status::page::render_page;
 use crate::cli::table::render_table;
 use crate::clock::{Clock, SystemClock};
 use crate::ids::AgentKey;
-use crate::settings::{ClusterArgs, Environment, GitArgs, TypedAs, closest};
+use crate::manifest::nearest;
+use crate::settings::{ClusterArgs, Environment, GitArgs, TypedAs};
 
 pub use row::{AgentRow, agent_rows};
 pub use view::{AgentView, DecisionView, Pods, StepState, StepView, Track};
@@ -158,7 +159,7 @@ impl Selection {
         let place =
             self.namespace.as_ref().map(|namespace| format!(" in the namespace {namespace}")).unwrap_or_default();
         let elsewhere = all.iter().find(|agent| agent.name == name).map(ToString::to_string);
-        let near = || closest(name, in_scope.iter().map(|agent| agent.name.as_str())).map(str::to_owned);
+        let near = || nearest(name, in_scope.iter().map(|agent| agent.name.as_str())).map(str::to_owned);
         let hint = elsewhere.or_else(near).map(|near| format!("\n  hint: did you mean {near}?")).unwrap_or_default();
         Failure::message(ExitStatus::NotFound, format!("there is no agent {name}{place}{hint}"))
     }
