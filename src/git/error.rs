@@ -59,7 +59,10 @@ pub(super) fn mirror_error(address: &Address, why: &str) -> RepositoryError {
 pub(super) fn commit_failure(address: &Address, error: git2::Error) -> Failure {
     match error.class() {
         ErrorClass::Odb | ErrorClass::Zlib | ErrorClass::Object => Failure::Mirror(error),
-        _ => Failure::Known(mirror_error(address, &format!("the commit cannot be made: {}", error.message()))),
+        _ => Failure::Known(RepositoryError::Commit {
+            address: address.display().to_owned(),
+            why: address.scrub(error.message()),
+        }),
     }
 }
 

@@ -91,13 +91,36 @@ impl Folder {
         }
     }
 
+    /// The words for an error of this machine: they say in which folder.
+    pub(super) fn name(&self, why: String) -> String {
+        let path = self.path.display().to_string();
+        if why.contains(&path) { why } else { format!("{path}: {why}") }
+    }
+
     /// Replaces whatever is here by an empty mirror. Only after [`open`](Self::open) has said `None`, or the
     /// mirror that it returned turned out to be damaged.
+    ///
+    /// A mirror is not touched where nothing can be written: on a disk that is full, what looks like damage is none, and what is
+    /// here is all that there is to read from.
     pub(super) fn make(&self, address: &Address) -> Result<Repository, Failure> {
-        self.empty(address).map_err(|error| Failure::Known(at_path(address, &self.path, &error)))?;
+        self.try_to_write()
+            .and_then(|()| self.empty(address))
+            .map_err(|error| Failure::Known(at_path(address, &self.path, &error)))?;
         let mut options = RepositoryInitOptions::new();
         options.bare(true).external_template(false).initial_head("main");
         Repository::init_opts(&self.path, &options).map_err(Failure::Mirror)
+    }
+
+    fn try_to_write(&self) -> io::Result<()> {
+        if !self.path.join(MARKER).exists() {
+            // Nothing is here yet that could be lost, and nothing but the marker may be the first.
+            return Ok(());
+        }
+        let file = self.path.join("serin-probe");
+        let written = fs::write(&file, [b'x'; PROBE]);
+        // Taken away whether or not all of it was written.
+        let removed = fs::remove_file(&file);
+        written.and(removed)
     }
 
     /// Emptied, not removed: the folder may be a mount point. The marker is there before anything else and stays
@@ -128,6 +151,9 @@ pub(super) fn is_sound(mirror: &Repository) -> bool {
     let refs_are_whole = refs.is_ok_and(|mut refs| refs.all(|found| found.is_ok_and(|found| whole(&found))));
     refs_are_whole && mirror.find_reference("HEAD").is_ok()
 }
+
+/// As much as an empty mirror needs, in bytes: a block for each of its few files.
+const PROBE: usize = 64 << 10;
 
 /// Names the folder as ours and says of what it is a mirror.
 const MARKER: &str = "serin-mirror";

@@ -88,7 +88,7 @@ impl Mirror {
             branches: Mutex::default(),
             seen: Seen::default(),
         };
-        inner.open_or_make().map_err(|failure| failure.into_error(&inner.address))?;
+        inner.open_or_make().map_err(|failure| inner.error(failure))?;
         // Nobody has been told anything yet that a new mirror would have to know.
         inner.incomplete.store(false, Ordering::Release);
         Ok(Self { inner: Arc::new(inner) })
@@ -136,7 +136,7 @@ impl Mirror {
             let turn = inner.turn.clone().lock_owned().await;
             on_a_thread(move || {
                 let _turn = turn;
-                work(&inner, &told).map_err(|failure| failure.into_error(&inner.address))
+                work(&inner, &told).map_err(|failure| inner.error(failure))
             })
             .await
         };
@@ -198,7 +198,7 @@ impl Mirror {
     }
 
     fn broken(&self, why: &str) -> RepositoryError {
-        error::mirror_error(&self.inner.address, why)
+        self.inner.error(Failure::Known(error::mirror_error(&self.inner.address, why)))
     }
 }
 
@@ -308,6 +308,15 @@ struct Inner {
 }
 
 impl Inner {
+    /// The error that callers see.
+    fn error(&self, failure: Failure) -> RepositoryError {
+        match failure.into_error(&self.address) {
+            RepositoryError::Mirror { address, why } => RepositoryError::Mirror { address, why: self.folder.name(why) },
+            RepositoryError::Commit { address, why } => RepositoryError::Commit { address, why: self.folder.name(why) },
+            error => error,
+        }
+    }
+
     /// Opens the mirror, or makes an empty one where there is none or what is there is damaged.
     fn open_or_make(&self) -> Result<git2::Repository, Failure> {
         match self.folder.open(&self.address)? {

@@ -160,7 +160,8 @@ pub trait Repository: Send + Sync + 'static {
     /// Whether `commit` is `tip` or one of its ancestors. A commit that is not known is not.
     async fn contains(&self, tip: &CommitSha, commit: &CommitSha) -> Result<bool, RepositoryError>;
 
-    /// Puts commits on top of a branch if it is still where it was read. Never a merge, never forced.
+    /// Puts commits on top of a branch if it is still where it was read. Never a merge, never forced. After an error
+    /// other than [`RepositoryError::Commit`] nobody knows whether the push arrived: the next fetch tells.
     async fn publish(&self, publication: &Publication) -> Result<PublishOutcome, RepositoryError>;
 
     /// Wakes the reader when the remote may have moved, where that can be noticed without asking it (a
@@ -224,7 +225,15 @@ pub enum RepositoryError {
     Mirror {
         /// Address without credentials.
         address: String,
-        /// What happened.
+        /// In which folder, and what happened.
+        why: String,
+    },
+    /// The commits to publish could not be made on this machine (its disk is full, say): nothing was sent.
+    #[error("no commit for {address} can be made: {why}")]
+    Commit {
+        /// Address without credentials.
+        address: String,
+        /// In which folder, and what happened.
         why: String,
     },
 }
@@ -238,7 +247,8 @@ impl RepositoryError {
             | Self::Credentials { why, .. }
             | Self::Untrusted { why, .. }
             | Self::TooLarge { why, .. }
-            | Self::Mirror { why, .. } => why.clone(),
+            | Self::Mirror { why, .. }
+            | Self::Commit { why, .. } => why.clone(),
             Self::NotFound { what, .. } => format!("{what} is not there"),
         }
     }
@@ -253,6 +263,7 @@ impl RepositoryError {
             Self::NotFound { .. } => "not_found",
             Self::TooLarge { .. } => "too_large",
             Self::Mirror { .. } => "mirror",
+            Self::Commit { .. } => "commit",
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 
-use crate::git::{NewCommit, Publication, PublishOutcome};
+use crate::git::{NewCommit, Publication, PublishOutcome, RepositoryError};
 use crate::ids::{BranchName, CommitSha, TreePath};
 use crate::object::ObjectKey;
 use crate::reconcile::leader::Leading;
@@ -142,8 +142,12 @@ impl Core {
         leading.check()?;
         let outcome = source.repository.publish(&publication).await.inspect_err(|error| {
             event::PublishFailed { source: name, branch, error }.emit(&self.metrics);
+            match error {
+                RepositoryError::Commit { .. } => source.delay(decisions, &error.to_string()),
+                // Nobody knows whether the push arrived: the decisions stay in doubt until the next fetch tells.
+                _ => source.doubt(decisions, &error.to_string()),
+            }
         });
-        // After an error nobody knows whether the push arrived: the decisions stay in doubt until the next fetch tells.
         match outcome? {
             PublishOutcome::Published(shas) => {
                 let Some(tip) = shas.last() else { return Ok(true) };

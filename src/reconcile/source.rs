@@ -169,8 +169,8 @@ struct Posted {
 enum PostState {
     /// To be written; the text says why it is not yet, empty before the first try.
     Pending(String),
-    /// Being pushed, or pushed without an answer. Only a look at the remote can tell.
-    Pushing,
+    /// Being pushed, or pushed without an answer; the text says why there is none. Only a look at the remote can tell.
+    Pushing(String),
     /// Cannot be written at this commit.
     Blocked { at: CommitSha, why: String },
     /// Did not apply to the manifest at this commit any more. If the engine decides the same again with that commit
@@ -379,7 +379,7 @@ impl Source {
         if let Some(posted) = state.outbox.get_mut(&decision.agent) {
             let is_same = posted.decision == *decision;
             match &posted.state {
-                PostState::Pushing => return false,
+                PostState::Pushing(_) => return false,
                 PostState::Void { at, why } if is_same && tip.as_ref() == Some(at) => {
                     posted.state = PostState::Blocked { at: at.clone(), why: why.clone() };
                     return false;
@@ -397,7 +397,7 @@ impl Source {
     pub(crate) fn retract(&self, agent: &AgentKey) -> Retraction {
         let mut state = self.state();
         match state.outbox.get(agent).map(|posted| &posted.state) {
-            Some(PostState::Pushing) => Retraction::TooLate,
+            Some(PostState::Pushing(_)) => Retraction::TooLate,
             Some(PostState::Pending(_) | PostState::Blocked { .. }) => {
                 state.outbox.remove(agent);
                 Retraction::Done
@@ -416,7 +416,7 @@ impl Source {
         let rollout = posted.decision.rollout.clone();
         match &posted.state {
             PostState::Pending(why) => Publish::Pending { rollout, why: why.clone() },
-            PostState::Pushing => Publish::Pushing { rollout },
+            PostState::Pushing(why) => Publish::Pushing { rollout, why: why.clone() },
             PostState::Blocked { why, .. } => Publish::Blocked { rollout, why: why.clone() },
             PostState::Void { .. } => Publish::Idle,
         }
@@ -430,7 +430,7 @@ impl Source {
                 posted.state = PostState::Pending(String::new());
             }
         }
-        let is_open = |posted: &&Posted| matches!(posted.state, PostState::Pending(_) | PostState::Pushing);
+        let is_open = |posted: &&Posted| matches!(posted.state, PostState::Pending(_) | PostState::Pushing(_));
         state.outbox.values().filter(is_open).map(|posted| posted.decision.clone()).collect()
     }
 
@@ -442,7 +442,12 @@ impl Source {
             if let Some(posted) = state.outbox.get_mut(&decision.agent)
                 && posted.decision == decision
             {
-                posted.state = PostState::Pushing;
+                // What was the matter before is the last that is known until there is an answer.
+                let why = match &posted.state {
+                    PostState::Pending(why) | PostState::Pushing(why) => why.clone(),
+                    PostState::Blocked { .. } | PostState::Void { .. } => String::new(),
+                };
+                posted.state = PostState::Pushing(why);
                 kept.push(decision);
             }
         }
@@ -474,10 +479,17 @@ impl Source {
         }
     }
 
+    /// Nobody can say whether these have reached the branch.
+    pub(crate) fn doubt(&self, decisions: &[Decision], why: &str) {
+        for decision in decisions {
+            self.mark(decision, PostState::Pushing(why.to_owned()));
+        }
+    }
+
     /// The remote does not answer: what waits, waits for that. What was being pushed stays in doubt.
     pub(crate) fn delay_pending(&self, why: &str) {
         for posted in self.state().outbox.values_mut() {
-            if let PostState::Pending(text) = &mut posted.state {
+            if let PostState::Pending(text) | PostState::Pushing(text) = &mut posted.state {
                 why.clone_into(text);
             }
         }

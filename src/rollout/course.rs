@@ -384,7 +384,7 @@ fn may_be_promoted(scene: &Scene<'_>, flight: &Flight, progress: StepProgress) -
     let Origin::Git(git) = &scene.world.origin else { return false };
     let is_decided = flight.is_decided || progress.step >= scene.steps().len();
     match &git.publish {
-        Publish::Pushing { rollout } if *rollout == flight.id => true,
+        Publish::Pushing { rollout, .. } if *rollout == flight.id => true,
         Publish::Pushing { .. }
         | Publish::Idle
         | Publish::ReadOnly

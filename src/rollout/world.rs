@@ -118,6 +118,8 @@ pub enum Publish {
     Pushing {
         /// About which rollout.
         rollout: RolloutId,
+        /// Why there is no answer; empty before there could be one.
+        why: String,
     },
     /// It cannot be written as the manifest stands: a person has to look. Tried again on the next commit.
     Blocked {
@@ -132,11 +134,11 @@ impl Publish {
     /// What keeps a decision about `rollout`; `None`: nothing does, or there is none.
     pub fn obstacle(&self, rollout: &RolloutId) -> Option<&str> {
         match self {
-            Self::Pending { rollout: other, why } | Self::Blocked { rollout: other, why } => {
-                (other == rollout && !why.is_empty()).then_some(why)
-            }
+            Self::Pending { rollout: other, why }
+            | Self::Pushing { rollout: other, why }
+            | Self::Blocked { rollout: other, why } => (other == rollout && !why.is_empty()).then_some(why),
             Self::ReadOnly => Some("the source follows a tag or a commit, so a person has to write it down"),
-            Self::Idle | Self::Pushing { .. } => None,
+            Self::Idle => None,
         }
     }
 }

@@ -2,6 +2,10 @@
 //! started again: the same end, and nothing done twice that shows.
 //!
 //! An effect is a write to the API server, held by a proxy, or the push of a decision, held by hooks of the git server.
+//!
+//! Events for people have tests of their own. Of them holds: none is told twice. Each comes after what it tells about is
+//! written down, so a daemon that is killed between the two has lost it; the status and the commit say the same. A kill at
+//! every effect therefore leaves none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -39,8 +43,7 @@ async fn kill_at_every_effect(
     let next = Arc::new(AtomicU8::new(BEFORE));
     let turn = Arc::clone(&next);
     proxy.set_rule(move |call| {
-        // Telling people is no effect that anything rests on, and a daemon that has forgotten what it has told tells again.
-        if !call.is_effect() || call.path.contains("/events") {
+        if !call.is_effect() {
             return Fate::Pass;
         }
         match turn.swap(HELD, Ordering::SeqCst) {
@@ -194,4 +197,95 @@ async fn killed_at_every_effect_of_a_rolled_back_rollout_it_rolls_back_once() {
     assert_eq!(site.count_rollouts().await, 1);
     assert!(kills >= 10, "{kills}");
     assert_never_fewer(&pods.samples(), 2);
+}
+
+/// Runs a rollout of `manifest`'s candidate and kills the daemon at each of its `events`. Gives back what people are told of it
+/// when `is_over`.
+async fn kill_at_events(
+    site: &Site,
+    proxy: &ApiProxy,
+    manifest: &Manifest,
+    (fate, events): (&Fate, usize),
+    is_over: impl AsyncFn() -> bool,
+) -> Vec<String> {
+    let before = site.list("events").await;
+    let (held, what) = (proxy.held(), fate.clone());
+    proxy.set_rule(move |call| if call.path.contains("/events") { what.clone() } else { Fate::Pass });
+    site.clone.pull();
+    site.push(manifest, "try another one");
+    for kills in 0..events {
+        site.until("an event", || async { proxy.held() > held + kills }).await;
+        site.restart().await;
+    }
+    site.until("the end", || is_over()).await;
+    site.until_looked_at().await;
+    assert_eq!(proxy.held(), held + events, "nothing is told again");
+    proxy.pass();
+    let told = site.list("events").await;
+    let is_new = |event: &&Value| !before.iter().any(|old| old["metadata"]["uid"] == event["metadata"]["uid"]);
+    let is_ours = |event: &&Value| event["reportingController"] == "serin.dev/serin";
+    let reason = |event: &Value| {
+        assert!(event["series"].is_null(), "told once: {event}");
+        event["reason"].as_str().unwrap_or_default().to_owned()
+    };
+    let mut reasons: Vec<String> = told.iter().filter(is_new).filter(is_ours).map(reason).collect();
+    reasons.sort_unstable();
+    reasons
+}
+
+#[tokio::test]
+async fn killed_at_the_events_of_a_promotion_it_promotes_once_and_tells_nothing_twice() {
+    let manifest = Manifest { replicas: 2, ..Manifest::new(&["100"]) };
+    let site = Site::running(&manifest).await;
+    let proxy = ApiProxy::before(site.plane);
+    site.kill();
+    site.go_through(&proxy.url());
+    site.start().await;
+    let promoted = ["RolloutPromoted", "RolloutPromoting"].map(str::to_owned).to_vec();
+    let cases = [("1.0.0", "2.0.0", Fate::HoldBefore, Vec::new()), ("2.0.0", "3.0.0", Fate::HoldAfter, promoted)];
+    for (count, (from, to, fate, told)) in (1..).zip(cases) {
+        let manifest = Manifest { version: from.into(), ..manifest.clone() };
+        let is_over = async || {
+            let agent = site.agent().await;
+            agent["status"]["activeVersion"] == to
+                && agent["status"]["rollout"]["active"] != true
+                && site.replicas(CANDIDATE).await.is_none()
+                && site.replicas(AGENT).await == Some((2, 2))
+        };
+        let all = kill_at_events(&site, &proxy, &manifest.candidate(to), (&fate, 2), is_over).await;
+        assert_eq!(all, told, "{fate:?}");
+        site.until_stable(to, 2).await;
+        assert_eq!(site.decisions().len(), count);
+        assert_eq!(site.count_rollouts().await, u64::try_from(count).unwrap());
+        let promoted = Manifest { version: to.into(), ..manifest };
+        assert_eq!(String::from_utf8(site.server_file(AGENT_FILE)).unwrap(), promoted.render(&site.namespace));
+    }
+}
+
+#[tokio::test]
+async fn killed_at_the_event_of_a_rollback_it_rolls_back_once_and_tells_nothing_twice() {
+    let manifest = Manifest { replicas: 2, progress_deadline: "2s", ..Manifest::new(&["50", "100"]) };
+    let site = Site::running(&manifest).await;
+    let proxy = ApiProxy::before(site.plane);
+    site.kill();
+    site.go_through(&proxy.url());
+    site.start().await;
+    site.pods_are("assistant-canary-", Behaviour::Crash).await;
+    let rolled_back = vec!["RolloutRolledBack".to_owned()];
+    let cases = [("2.0.0", Fate::HoldBefore, Vec::new()), ("3.0.0", Fate::HoldAfter, rolled_back)];
+    for (count, (candidate, fate, told)) in (1..).zip(cases) {
+        let is_over = async || {
+            let agent = site.agent().await;
+            site.decisions().len() == count
+                && agent["spec"]["rollout"]["candidate"].is_null()
+                && agent["status"]["rollout"]["active"] != true
+                && site.replicas(CANDIDATE).await.is_none()
+                && site.replicas(AGENT).await == Some((2, 2))
+        };
+        let all = kill_at_events(&site, &proxy, &manifest.candidate(candidate), (&fate, 1), is_over).await;
+        assert_eq!(all, told, "{fate:?}");
+        site.until_stable("1.0.0", 2).await;
+        assert_eq!(site.decisions().len(), count);
+        assert_eq!(site.count_rollouts().await, u64::try_from(count).unwrap());
+    }
 }

@@ -16,6 +16,7 @@ mod git_ssh;
 mod repository_contract;
 mod crds;
 mod faults_api;
+mod faults_disk;
 mod faults_git;
 mod faults_plane;
 mod faults_kill;

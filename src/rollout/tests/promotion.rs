@@ -141,7 +141,7 @@ fn a_promotion_that_may_be_in_git_is_not_taken_back_by_failing_pods_but_the_weig
     }));
     bench.run();
     let rollout = bench.pass().decision.unwrap().rollout;
-    bench.publish(Publish::Pushing { rollout: rollout.clone() });
+    bench.publish(Publish::Pushing { rollout: rollout.clone(), why: String::new() });
     bench.pods("support-canary", 2, 0);
     bench.settle();
     bench.advance(3_600);

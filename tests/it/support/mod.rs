@@ -15,7 +15,8 @@ pub(crate) mod pod_log;
 pub(crate) mod process;
 pub(crate) mod second;
 pub(crate) mod site;
-mod site_hooks;
+mod site_git;
+pub(crate) mod small_disk;
 pub(crate) mod ssh_server;
 
 use std::time::Duration;

@@ -29,6 +29,11 @@ impl Running {
         Self { child: spawn(command), log }
     }
 
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Whether it has ended by itself.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.exit_status().is_some()

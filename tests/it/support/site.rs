@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
@@ -20,7 +19,8 @@ use super::manifests::{Manifest, pack};
 use super::pod_log::PodLog;
 use super::process::{self, Running};
 use super::second::{Second, http, says_that_it_leads};
-use super::{LOOK_EVERY, PATIENCE};
+use super::small_disk::SmallDisk;
+use super::{LOOK_EVERY, PATIENCE, site_git};
 
 /// The name of the agent of most tests.
 pub(crate) const AGENT: &str = "assistant";
@@ -28,10 +28,6 @@ pub(crate) const AGENT: &str = "assistant";
 pub(crate) const AGENT_FILE: &str = "agents/assistant.yaml";
 /// The repository's name on the server.
 pub(super) const REPOSITORY: &str = "config";
-/// What the reference-transaction hook of the server writes each moved branch to.
-const MOVES: &str = "moves.log";
-/// As long as this file is there, the hook does not end.
-const GATE: &str = "hold-answers";
 
 /// One installation of Serin.
 pub(crate) struct Site {
@@ -46,14 +42,8 @@ pub(crate) struct Site {
     daemon: Mutex<Option<Running>>,
     /// The kubeconfig of the daemon; `None`: straight to the API server.
     kubeconfig: Mutex<Option<PathBuf>>,
-}
-
-/// A branch that the git server moved.
-#[derive(Clone, Debug)]
-pub(crate) struct Move {
-    pub(crate) at: Timestamp,
-    pub(crate) commit: String,
-    pub(crate) branch: String,
+    /// What the mirrors of daemons lie on; `None`: where everything lies.
+    disk: Mutex<Option<SmallDisk>>,
 }
 
 impl Site {
@@ -79,16 +69,7 @@ impl Site {
         grant(plane, &namespace).await;
         let server = GitServer::start(protocol);
         server.create(REPOSITORY);
-        // Runs after the branch has moved and before the server answers the push.
-        let folder = server.repository(REPOSITORY);
-        let script = format!(
-            "test \"$1\" = committed || exit 0\nnow=$(date -u +%Y-%m-%dT%H:%M:%S.%NZ)\n\
-             while read -r old new ref; do echo \"$now $new $ref\" >> '{}'; case $ref in refs/heads/main) main=1;; esac; done\n\
-             while test -n \"$main\" && test -e '{}'; do sleep 0.02; done",
-            folder.join(MOVES).display(),
-            folder.join(GATE).display(),
-        );
-        server.install_hook(REPOSITORY, "reference-transaction", &script);
+        site_git::watch_moves(&server);
         let clone = Clone::of(&server.url(REPOSITORY));
         Self {
             client: plane.client(User::Admin).await,
@@ -101,6 +82,7 @@ impl Site {
             folder: process::scratch("site"),
             daemon: Mutex::new(None),
             kubeconfig: Mutex::new(None),
+            disk: Mutex::new(None),
         }
     }
 
@@ -177,8 +159,34 @@ impl Site {
             "--log-level=info,serin=debug",
         ]
         .map(str::to_owned);
-        let arguments = [&arguments[..], source].concat();
-        Running::start(Path::new(env!("CARGO_BIN_EXE_serin")), &arguments, log)
+        let disk = *self.disk.lock().expect("never poisoned");
+        let before = disk.map_or_else(Vec::new, |disk| disk.command(mirrors));
+        let serin = [env!("CARGO_BIN_EXE_serin").to_owned()];
+        let command = [&before[..], &serin, &arguments, source].concat();
+        Running::start(Path::new(&command[0]), &command[1..], log)
+    }
+
+    /// From now on daemons of this site keep their mirrors on such a disk.
+    pub(crate) fn keep_mirrors_on(&self, disk: SmallDisk) {
+        *self.disk.lock().expect("never poisoned") = Some(disk);
+    }
+
+    /// The disk, where it lies, and the process that has it.
+    fn disk(&self) -> (SmallDisk, PathBuf, u32) {
+        let disk = self.disk.lock().expect("never poisoned").expect("a small disk");
+        (disk, self.folder.join("mirror"), self.process().as_ref().expect("a daemon that runs").id())
+    }
+
+    /// Leaves no room on it.
+    pub(crate) fn fill_disk(&self) {
+        let (disk, folder, process) = self.disk();
+        disk.fill(&folder, process);
+    }
+
+    /// Makes room on it again.
+    pub(crate) fn make_room_on_disk(&self) {
+        let (disk, folder, process) = self.disk();
+        disk.make_room(&folder, process);
     }
 
     /// Starts another daemon with the same settings beside the one of the site, as happens by mistake.
@@ -261,86 +269,6 @@ impl Site {
     /// Whether the daemon says that it leads.
     pub(crate) fn leads(&self) -> bool {
         says_that_it_leads(self.port)
-    }
-}
-
-/// What people do in git.
-impl Site {
-    /// Writes the agent's manifest, commits, pushes and announces it. Gives back the commit.
-    pub(crate) fn push(&self, manifest: &Manifest, message: &str) -> String {
-        self.push_file(AGENT_FILE, &manifest.render(&self.namespace), message)
-    }
-
-    /// The same with any file.
-    pub(crate) fn push_file(&self, path: &str, text: &str, message: &str) -> String {
-        let commit = self.clone.push_file(path, text, message);
-        self.announce();
-        commit
-    }
-
-    /// Reverts a commit on top of what the server has, pushes and announces it.
-    pub(crate) fn push_revert(&self, commit: &str) -> String {
-        self.clone.pull();
-        let commit = self.clone.revert(commit);
-        self.clone.push();
-        self.announce();
-        commit
-    }
-
-    /// From now on the server takes pushes to `main` and does not answer them.
-    pub(crate) fn hold_answers(&self) {
-        std::fs::write(self.server.repository(REPOSITORY).join(GATE), "").expect("a file");
-    }
-
-    /// The server answers what it has held back.
-    pub(crate) fn release_answers(&self) {
-        std::fs::remove_file(self.server.repository(REPOSITORY).join(GATE)).expect("a file");
-    }
-
-    /// Where `main` is on the server.
-    pub(crate) fn tip(&self) -> String {
-        self.server_git(&["rev-parse", "main"])
-    }
-
-    /// Runs git in the server's repository.
-    pub(crate) fn server_git(&self, arguments: &[&str]) -> String {
-        self.server.git(REPOSITORY, arguments)
-    }
-
-    /// A file at `main` on the server, byte by byte.
-    pub(crate) fn server_file(&self, path: &str) -> Vec<u8> {
-        let output = super::git_clone::hermetic_git()
-            .arg("-C")
-            .arg(self.server.repository(REPOSITORY))
-            .args(["cat-file", "blob", &format!("main:{path}")])
-            .output()
-            .expect("git");
-        assert!(output.status.success(), "{path}: {}", String::from_utf8_lossy(&output.stderr));
-        output.stdout
-    }
-
-    /// The subjects of the commits of `main` on the server by Serin, the oldest first.
-    pub(crate) fn decisions(&self) -> Vec<String> {
-        let log = self.server_git(&["log", "--reverse", "--author=^Serin ", "--format=%s", "main"]);
-        log.lines().map(str::to_owned).collect()
-    }
-
-    /// Waits until Serin has made `count` commits on `main`; gives back the id of the last.
-    pub(crate) async fn until_decisions(&self, count: usize) -> String {
-        self.until(&format!("{count} commits by Serin"), || async { self.decisions().len() >= count }).await;
-        assert_eq!(self.decisions().len(), count, "{:?}", self.decisions());
-        self.server_git(&["log", "-1", "--author=^Serin ", "--format=%H", "main"])
-    }
-
-    /// Every move of a branch on the server, in order.
-    pub(crate) fn moves(&self) -> Vec<Move> {
-        let log = std::fs::read_to_string(self.server.repository(REPOSITORY).join(MOVES)).unwrap_or_default();
-        let parse = |line: &str| {
-            let mut words = line.split(' ');
-            let mut next = || words.next().expect("three words").to_owned();
-            Move { at: next().parse().expect("a time"), commit: next(), branch: next() }
-        };
-        log.lines().map(parse).collect()
     }
 }
 
