@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use crate::e2e_promotion::assert_never_fewer;
 use crate::support::api_proxy::{ApiProxy, Fate};
 use crate::support::manifests::Manifest;
-use crate::support::middleman::Middleman;
 use crate::support::site::Site;
 
 /// A site whose daemon goes through a proxy.
@@ -66,68 +65,6 @@ async fn a_server_that_asks_to_slow_down_is_asked_again_no_sooner_than_it_says()
     // One agent, one pass at a time: whatever wakes it meanwhile must not ask sooner.
     println!("waits after a 429 with Retry-After 2: {waits:?}");
     assert!(waits.iter().all(|wait| *wait >= Duration::from_millis(1_900)), "{waits:?}");
-}
-
-#[tokio::test]
-async fn a_webhook_that_hangs_holds_the_rollout_and_nothing_is_lost() {
-    let manifest = Manifest::new(&["50", "100"]);
-    let site = Site::running(&manifest).await;
-    let pods = site.watch_pods().await;
-    let silent = Middleman::silent();
-    let name = format!("hangs-{}", site.namespace);
-    let webhook = json!({
-        "metadata": {"name": name},
-        "webhooks": [{
-            "name": "hangs.serin.dev",
-            "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail", "timeoutSeconds": 1,
-            "clientConfig": {"url": format!("https://{}/", silent.authority())},
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": site.namespace}},
-            "rules": [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["deployments"]}],
-        }],
-    });
-    const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
-    site.plane.create(WEBHOOKS, &webhook).await;
-    site.push(&manifest.candidate("2.0.0"), "try 2.0.0");
-    site.until("the server's words are in the log", || async { site.log().contains("hangs.serin.dev") }).await;
-    assert!(site.get("deployments", "assistant-canary").await.is_none());
-    assert!(site.decisions().is_empty());
-    site.plane.delete(WEBHOOKS, &name).await;
-    site.until_decisions(1).await;
-    site.until_stable("2.0.0", 4).await;
-    assert_never_fewer(&pods.samples(), 4);
-}
-
-#[tokio::test]
-async fn a_policy_that_refuses_pods_is_said_in_the_status_and_the_rollout_goes_on_without_it() {
-    let manifest = Manifest::new(&["50", "100"]);
-    let site = Site::running(&manifest).await;
-    let name = format!("refuses-{}", site.namespace);
-    let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": site.namespace}});
-    let rules =
-        json!([{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]}]);
-    const ROOT: &str = "/apis/admissionregistration.k8s.io/v1";
-    let (policies, bindings) =
-        (format!("{ROOT}/validatingadmissionpolicies"), format!("{ROOT}/validatingadmissionpolicybindings"));
-    let policy = json!({"metadata": {"name": name}, "spec": {
-        "failurePolicy": "Fail", "matchConstraints": {"namespaceSelector": selector, "resourceRules": rules},
-        "validations": [{"expression": "false", "message": "not on a Friday"}],
-    }});
-    let binding = json!({"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}});
-    site.plane.create(&policies, &policy).await;
-    site.plane.create(&bindings, &binding).await;
-    site.push(&manifest.candidate("2.0.0"), "try 2.0.0");
-    // The server takes a moment to enforce a new policy; a Deployment that was quicker is taken away again.
-    site.until("the refusal, or a candidate that was quicker", || async {
-        let agent = site.agent().await.to_string();
-        agent.contains("not on a Friday") || site.get("deployments", "assistant-canary").await.is_some()
-    })
-    .await;
-    let was_refused = site.agent().await.to_string().contains("not on a Friday");
-    site.plane.delete(&bindings, &name).await;
-    site.plane.delete(&policies, &name).await;
-    println!("refused: {was_refused}");
-    site.until_decisions(1).await;
-    site.until_stable("2.0.0", 4).await;
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ mod git_mirror;
 mod git_ssh;
 mod repository_contract;
 mod crds;
+mod faults_admission;
 mod faults_api;
 mod faults_disk;
 mod faults_git;

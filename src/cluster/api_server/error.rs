@@ -131,8 +131,10 @@ fn is_read(verb: &str) -> bool {
     matches!(verb, "get" | "list" | "watch")
 }
 
+/// Whether RBAC has said it. What a webhook or a policy says is in anybody's words, "cannot" included.
 fn is_about_the_caller(message: &str) -> bool {
-    message.contains(" cannot ") || message.contains("attempting to grant")
+    let is_by_admission = message.contains(" denied the request") || message.contains(" denied request");
+    !is_by_admission && (message.contains(" cannot ") || message.contains("attempting to grant"))
 }
 
 #[cfg(test)]
@@ -176,6 +178,13 @@ mod tests {
         let webhook = r#"admission webhook "policy.example.com" denied the request: no"#;
         let error = refused("patch", 403, &status(403, "Forbidden", webhook, &json!({})));
         assert!(matches!(error, ClusterError::Invalid { .. }), "{error}");
+        for said in [
+            r#"admission webhook "policy.example.com" denied the request: this image cannot be run"#,
+            r#"deployments.apps "agent" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: it cannot be"#,
+        ] {
+            let error = refused("patch", 403, &status(403, "Forbidden", said, &json!({})));
+            assert!(matches!(error, ClusterError::Invalid { .. }), "{error}");
+        }
     }
 
     #[test]

@@ -222,9 +222,9 @@ impl GitServer {
 }
 
 /// A listener that speaks TLS with whoever knocks. Those who do not like it are the other side's affair.
-struct TlsListener {
-    listener: tokio::net::TcpListener,
-    tls: TlsAcceptor,
+pub(crate) struct TlsListener {
+    pub(crate) listener: tokio::net::TcpListener,
+    pub(crate) tls: TlsAcceptor,
 }
 
 impl axum::serve::Listener for TlsListener {

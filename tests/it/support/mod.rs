@@ -1,6 +1,7 @@
 //! The world that the integration tests run in: a real control plane, a kubelet that does as it is told, real git
 //! servers, and a way to wait that never guesses how long something takes.
 
+pub(crate) mod admission;
 pub(crate) mod api_proxy;
 pub(crate) mod certificates;
 pub(crate) mod control_plane;
