@@ -6,6 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::exit::{ExitStatus, Failure};
 use crate::cli::output::{print_note, print_result};
+use crate::clock::SystemClock;
 use crate::reconcile::daemon::Daemon;
 use crate::reconcile::serve::{Assembled, ServeError};
 use crate::settings::{Environment, LogArgs, RunArgs, Settings, TypedAs, load, render_config};
@@ -37,7 +38,8 @@ fn start(settings: &Settings, metrics: Metrics) -> Result<ExitStatus, Failure> {
     runtime.block_on(async {
         // Heard from the first moment on: one that nobody listens to ends the process.
         let hangup = signal(SignalKind::hangup()).map_err(Failure::internal)?;
-        let assembled = Assembled::new(settings, metrics.clone()).await.map_err(serve_failure)?;
+        let assembled =
+            Assembled::new(settings, metrics.clone(), Arc::new(SystemClock)).await.map_err(serve_failure)?;
         let stop = stop_signal(metrics.clone()).map_err(Failure::internal)?;
         fetch_on_hangup(hangup, Arc::clone(&assembled.daemon));
         assembled.run(stop).await;

@@ -88,7 +88,12 @@ impl Core {
         for apply in &plan.applies {
             is_synced &= self.apply_manifest(leading, source, loaded, apply).await?;
         }
-        Ok(is_synced && self.take_back_additions(leading, source, loaded, agent).await?)
+        is_synced = is_synced && self.take_back_additions(leading, source, loaded, agent).await?;
+        if is_synced {
+            // Git may say again what is there, and nothing of it was written.
+            source.note_refusal(&key, None);
+        }
+        Ok(is_synced)
     }
 
     async fn origin(

@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use tokio::task::JoinSet;
 
 use crate::api::names;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::cluster::api_server::{
     ApiServer, ConnectError, Connection, LabelRule, Namespaces as WatchedNamespaces, ObserveRequests, RequestOutcome,
@@ -75,12 +75,11 @@ enum AnyCluster {
 }
 
 impl Assembled {
-    /// Connects, opens the mirrors and binds the address; nothing runs yet.
+    /// Connects, opens the mirrors and binds the address; nothing runs yet. All that waits and decides goes by `clock`.
     ///
     /// # Errors
     /// If one of these cannot be had.
-    pub async fn new(settings: &Settings, metrics: Metrics) -> Result<Self, ServeError> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    pub async fn new(settings: &Settings, metrics: Metrics, clock: Arc<dyn Clock>) -> Result<Self, ServeError> {
         let server = match settings.listen {
             Some(address) => Some(Server::bind(address).await?),
             None => None,

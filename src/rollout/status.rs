@@ -89,6 +89,12 @@ fn git_obstacle<'a>(scene: &'a Scene<'_>, rollout: &RolloutId) -> Option<&'a str
     }
 }
 
+/// What keeps the spec from being what git says.
+fn refusal(scene: &Scene<'_>) -> Option<String> {
+    let Origin::Git(GitView { standing: ManifestStanding::Refused(why), .. }) = &scene.world.origin else { return None };
+    Some(format!("the spec is not what git says: {why}"))
+}
+
 /// What it waits for, in words; `None`: nothing but time.
 fn waiting_for(scene: &Scene<'_>, course: &Course) -> Option<String> {
     let git = |what: &str, rollout: &RolloutId| {
@@ -113,7 +119,7 @@ fn waiting_for(scene: &Scene<'_>, course: &Course) -> Option<String> {
 /// The one sentence: what is going on, and what it waits for (reference 2.5).
 fn message(scene: &Scene<'_>, course: &Course) -> String {
     let waiting = waiting_for(scene, course);
-    match &course.standing {
+    let standing = match &course.standing {
         Standing::Stepping(at) => {
             let what = scene.steps().get(at.progress.step).map(step_text).unwrap_or_default();
             let waiting = waiting.map(|waiting| format!(": {waiting}")).unwrap_or_default();
@@ -132,7 +138,9 @@ fn message(scene: &Scene<'_>, course: &Course) -> String {
             });
             last.into_iter().chain(waiting).collect::<Vec<_>>().join("; ")
         }
-    }
+    };
+    let is_told = |sentence: &String| !sentence.is_empty();
+    [Some(standing), refusal(scene)].into_iter().flatten().filter(is_told).collect::<Vec<_>>().join("; ")
 }
 
 /// The version that stable has been healthy with.

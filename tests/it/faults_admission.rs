@@ -1,6 +1,6 @@
 //! Admission stands in the way of a rollout: a webhook that hangs, one that denies, a policy that does.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::e2e_promotion::assert_never_fewer;
 use crate::support::admission::{Admission, WEBHOOKS};
@@ -100,21 +100,26 @@ async fn a_webhook_that_denies_is_quoted_in_the_status_keeps_nothing_else_back_a
     site.clone.write("more.yaml", &map);
     site.clone.write("agents/other.yaml", &other.candidate("2.0.0").render(&site.namespace));
     site.push(&manifest.candidate("2.0.0"), "try 2.0.0");
-    let rollout = site
-        .until_rollout("the status says why", |rollout| {
-            rollout["message"].as_str().is_some_and(|text| text.contains(NO))
-        })
-        .await;
-    println!("{}", rollout["message"]);
+    site.until_rollout("the status says why", |rollout| {
+        rollout["message"].as_str().is_some_and(|text| text.contains(NO))
+    })
+    .await;
     site.until("the rest is applied", || async { site.get("configmaps", "more").await.is_some() }).await;
-    println!("{}", site.get("agentruntimes", "other").await.unwrap_or(Value::Null)["status"]);
-    println!("{}", site.log().lines().filter(|line| line.contains(NO)).collect::<Vec<_>>().join("\n"));
+    site.until("the other one's status says why", || async {
+        let condition = site.condition("other", "RolloutActive").await;
+        condition["message"]
+            .as_str()
+            .is_some_and(|text| text.starts_with("the spec is not what git says") && text.contains(NO))
+    })
+    .await;
     assert!(site.get("deployments", "assistant-canary").await.is_none());
     assert!(site.decisions().is_empty());
 
     webhook.allow();
     site.until_decisions(2).await;
     site.until_stable("2.0.0", 4).await;
+    let told = site.get("agentruntimes", "other").await.expect("the other agent")["status"].to_string();
+    assert!(!told.contains(NO), "{told}");
     webhook.remove().await;
     assert_never_fewer(&pods.samples(), 4);
 }

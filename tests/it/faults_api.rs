@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::time::Instant;
 
 use crate::e2e_promotion::assert_never_fewer;
@@ -65,26 +64,4 @@ async fn a_server_that_asks_to_slow_down_is_asked_again_no_sooner_than_it_says()
     // One agent, one pass at a time: whatever wakes it meanwhile must not ask sooner.
     println!("waits after a 429 with Retry-After 2: {waits:?}");
     assert!(waits.iter().all(|wait| *wait >= Duration::from_millis(1_900)), "{waits:?}");
-}
-
-#[tokio::test]
-async fn rights_that_are_taken_away_and_given_back_stop_the_rollout_and_no_more() {
-    let manifest = Manifest::new(&["50", "forever", "100"]);
-    let site = Site::running(&manifest).await;
-    let pods = site.watch_pods().await;
-    let file = manifest.candidate("2.0.0").render(&site.namespace);
-    site.push(&manifest.candidate("2.0.0"), "try 2.0.0");
-    let token = site.until_resumable().await;
-    let binding = site.get("rolebindings", "serin").await.expect("granted");
-    site.delete("rolebindings", "serin").await;
-    site.until("it has noticed: no right to the Lease either", || async { !site.leads() }).await;
-    let resumed = file.replace("  annotations:\n", &format!("  annotations:\n    serin.dev/resume: {token}\n"));
-    site.push_file("agents/assistant.yaml", &resumed, "go on");
-    let given = json!({"metadata": {"name": "serin"}, "roleRef": binding["roleRef"], "subjects": binding["subjects"]});
-    let path = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings", site.namespace);
-    site.plane.create(&path, &given).await;
-    site.until_decisions(1).await;
-    site.until_stable("2.0.0", 4).await;
-    assert_eq!(site.count_rollouts().await, 1);
-    assert_never_fewer(&pods.samples(), 4);
 }

@@ -19,9 +19,12 @@ mod faults_admission;
 mod faults_api;
 mod faults_disk;
 mod faults_git;
+mod faults_outage;
 mod faults_plane;
 mod faults_kill;
 mod faults_lease;
+mod faults_rights;
+mod faults_rivals;
 mod e2e_by_hand;
 mod e2e_daemon;
 mod e2e_hooks;
@@ -49,6 +52,7 @@ mod daemon;
 mod demo;
 
 mod bad_input;
+mod bad_input_cluster;
 mod fuzz_corpus;
 
 mod architecture;

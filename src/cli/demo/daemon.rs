@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use crate::cli::demo::folder::DemoFolder;
 use crate::cli::exit::{ExitStatus, Failure};
 use crate::cli::run::{serve_failure, stop_signal};
+use crate::clock::SystemClock;
 use crate::cluster::simulated::{PodBehaviour, SimulatedCluster};
 use crate::object::Object;
 use crate::reconcile::serve::Assembled;
@@ -49,7 +50,8 @@ impl RunningDaemon {
         let loaded = load(args, LogArgs::default(), &TypedAs::default(), &environment).map_err(Failure::usage)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::internal)?;
         let metrics = Metrics::new();
-        let assembled = runtime.block_on(Assembled::new(&loaded.settings, metrics.clone())).map_err(serve_failure)?;
+        let assembled = Assembled::new(&loaded.settings, metrics.clone(), Arc::new(SystemClock));
+        let assembled = runtime.block_on(assembled).map_err(serve_failure)?;
         let Some(cluster) = assembled.simulated.clone() else {
             return Err(Failure::message(ExitStatus::Internal, "the settings of the demo ask for a real cluster"));
         };

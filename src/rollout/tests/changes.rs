@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::Bench;
-use crate::rollout::world::Origin;
+use crate::ids::CommitSha;
+use crate::rollout::world::{ManifestStanding, Origin};
 use crate::rollout::{Fact, RollbackReason};
 
 fn paused() -> Bench {
@@ -132,6 +133,24 @@ fn a_decision_is_about_what_was_tried_and_not_about_what_git_says_and_the_server
     git.synced = None;
     let verdict = bench.settle();
     assert_eq!(verdict.decision.unwrap().candidate, tried);
+}
+
+#[test]
+fn what_git_says_and_the_server_refuses_is_told_and_no_longer_when_it_is_taken() {
+    let mut bench = paused();
+    let git = |bench: &mut Bench, synced, standing| {
+        let Origin::Git(git) = &mut bench.world.origin else { panic!("not from git") };
+        (git.synced, git.standing) = (synced, standing);
+    };
+    let why = "AgentRuntime prod/support is refused: not today";
+    git(&mut bench, None, ManifestStanding::Refused(why.to_owned()));
+    bench.settle();
+    let told = "the spec is not what git says: AgentRuntime prod/support is refused: not today";
+    assert!(bench.message().ends_with(told), "{}", bench.message());
+    assert!(bench.condition("RolloutActive").1.ends_with("InProgress"), "it goes on");
+    git(&mut bench, Some(CommitSha::new("c1")), ManifestStanding::Fine);
+    bench.settle();
+    assert!(!bench.message().contains("not today"), "{}", bench.message());
 }
 
 #[test]

@@ -5,22 +5,25 @@
 //! many tests run side by side. Pushes are announced by SIGHUP: what is measured is never the poll interval.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
+use serin::clock::Clock;
+use serin::settings::{ClusterArgs, RunArgs};
 
 use super::control_plane::{AuditEvent, AuditMark, ControlPlane, User};
-use super::git_clone::Clone;
+use super::git_clone;
 use super::git_server::{GitServer, Protocol};
+use super::in_process::InProcess;
 use super::kubelet::Behaviour;
 use super::manifests::{Manifest, pack};
 use super::pod_log::PodLog;
 use super::process::{self, Running};
 use super::second::{Second, http, says_that_it_leads};
 use super::small_disk::SmallDisk;
-use super::{LOOK_EVERY, PATIENCE, site_git};
+use super::{LOOK_EVERY, PATIENCE, rights, site_git};
 
 /// The name of the agent of most tests.
 pub(crate) const AGENT: &str = "assistant";
@@ -34,7 +37,7 @@ pub(crate) struct Site {
     pub(crate) plane: &'static ControlPlane,
     pub(crate) namespace: String,
     pub(crate) server: GitServer,
-    pub(crate) clone: Clone,
+    pub(crate) clone: git_clone::Clone,
     pub(crate) port: u16,
     client: kube::Client,
     folder: PathBuf,
@@ -66,11 +69,11 @@ impl Site {
         plane.install_serin_crds().await;
         let _started = plane.kubelet();
         let namespace = plane.namespace().await;
-        grant(plane, &namespace).await;
+        rights::grant(plane, &namespace).await;
         let server = GitServer::start(protocol);
         server.create(REPOSITORY);
         site_git::watch_moves(&server);
-        let clone = Clone::of(&server.url(REPOSITORY));
+        let clone = git_clone::Clone::of(&server.url(REPOSITORY));
         Self {
             client: plane.client(User::Admin).await,
             mark: plane.audit_mark(),
@@ -220,6 +223,29 @@ impl Site {
         self.start().await;
     }
 
+    /// Starts the daemon inside this process, with everything real but its clock, which is `clock`.
+    pub(crate) async fn start_in_process(&self, clock: Arc<dyn Clock>) -> InProcess {
+        let text = |text: &str| Some(text.to_owned());
+        let args = RunArgs {
+            repo: Some(self.repo()),
+            default_namespace: Some(self.namespace.clone()),
+            watch_namespace: vec![self.namespace.clone()],
+            cluster_name: Some(self.namespace.clone()),
+            cluster: ClusterArgs {
+                kubeconfig: Some(self.plane.kubeconfig(User::Serin).display().to_string()),
+                ..ClusterArgs::default()
+            },
+            mirror_dir: Some(self.folder.join("mirror").display().to_string()),
+            // A Lease is the business of the clock that all share.
+            no_lease: text("true"),
+            listen: text("none"),
+            poll_interval: text("5m"),
+            status_interval: text("1s"),
+            ..RunArgs::default()
+        };
+        InProcess::start(args, clock).await
+    }
+
     /// Sends SIGTERM and returns the exit code and how long the daemon took to end.
     pub(crate) async fn terminate(&self) -> (Option<i32>, Duration) {
         let started = tokio::time::Instant::now();
@@ -365,7 +391,9 @@ impl Site {
 
     fn collection(&self, plural: &str) -> String {
         let root = match plural {
-            "agentruntimes" | "promptpacks" | "rolloutanalyses" => "/apis/omnia.altairalabs.ai/v1alpha1",
+            "agentruntimes" | "promptpacks" | "rolloutanalyses" | "toolregistries" => {
+                "/apis/omnia.altairalabs.ai/v1alpha1"
+            }
             "deployments" | "replicasets" => "/apis/apps/v1",
             "events" => "/apis/events.k8s.io/v1",
             "leases" => "/apis/coordination.k8s.io/v1",
@@ -492,32 +520,4 @@ impl Site {
         let _ = writeln!(text, "daemon:\n{}", lines[lines.len().saturating_sub(40)..].join("\n"));
         text
     }
-}
-
-/// Gives the user `serin` what Serin needs in one namespace, and no more. To give rights, one has to have them.
-async fn grant(plane: &ControlPlane, namespace: &str) {
-    let all = ["get", "list", "watch", "create", "patch", "delete"];
-    let rules = json!([
-        {
-            "apiGroups": ["omnia.altairalabs.ai"],
-            "resources": ["agentruntimes", "promptpacks", "rolloutanalyses", "providers", "toolregistries"],
-            "verbs": all,
-        },
-        {"apiGroups": ["omnia.altairalabs.ai"], "resources": ["agentruntimes/status"], "verbs": ["get", "patch"]},
-        {"apiGroups": ["omnia.altairalabs.ai"], "resources": ["toolpolicies"], "verbs": ["get", "list", "watch"]},
-        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": all},
-        {"apiGroups": [""], "resources": ["configmaps", "services", "serviceaccounts"], "verbs": all},
-        {"apiGroups": [""], "resources": ["secrets", "namespaces"], "verbs": ["get", "list", "watch"]},
-        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": all},
-        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "patch"]},
-    ]);
-    let role = json!({"metadata": {"name": "serin"}, "rules": rules});
-    plane.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role).await;
-    let binding = json!({
-        "metadata": {"name": "serin"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "serin"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": User::Serin.name()}],
-    });
-    plane.create(&format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings"), &binding).await;
 }
