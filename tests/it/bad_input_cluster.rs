@@ -36,17 +36,17 @@ async fn a_kind_whose_crd_is_missing_is_named_holds_up_nothing_else_and_is_appli
     let manifest = Manifest::new(&["100"]);
     let site = Site::alone().await;
     let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    site.plane.delete(crds, "toolregistries.omnia.altairalabs.ai").await;
-    let registry = format!(
-        "apiVersion: omnia.altairalabs.ai/v1alpha1\nkind: ToolRegistry\nmetadata:\n  name: tools\n  namespace: {}\n\
-         spec:\n  handlers:\n    - name: search\n      type: http\n      httpConfig: {{endpoint: \"https://tools.example/search\"}}\n\
-         \x20     tool: {{name: search, description: Searches., inputSchema: {{type: object}}}}\n",
+    site.plane.delete(crds, "rolloutanalyses.omnia.altairalabs.ai").await;
+    let analysis = format!(
+        "apiVersion: omnia.altairalabs.ai/v1alpha1\nkind: RolloutAnalysis\nmetadata:\n  name: errors\n  namespace: {}\n\
+         spec:\n  metrics:\n    - name: errors\n      interval: 1m\n      count: 5\n      successCondition: result[0] <= 0.05\n\
+         \x20     provider: {{prometheus: {{address: \"http://prometheus:9090\", query: errors}}}}\n",
         site.namespace
     );
-    site.clone.write("tools.yaml", &registry);
+    site.clone.write("errors.yaml", &analysis);
     site.start_with(&manifest).await;
     site.until("the log names it", || async {
-        site.log().lines().any(|line| line.contains("ToolRegistry") && line.contains("does not serve"))
+        site.log().lines().any(|line| line.contains("RolloutAnalysis") && line.contains("does not serve"))
     })
     .await;
     site.clone.push_file(AGENT_FILE, &manifest.candidate("2.0.0").render(&site.namespace), "try 2.0.0");
@@ -55,5 +55,5 @@ async fn a_kind_whose_crd_is_missing_is_named_holds_up_nothing_else_and_is_appli
     site.until_stable("2.0.0", 4).await;
 
     site.plane.install_serin_crds().await;
-    site.until("it is applied", || async { site.get("toolregistries", "tools").await.is_some() }).await;
+    site.until("it is applied", || async { site.get("rolloutanalyses", "errors").await.is_some() }).await;
 }

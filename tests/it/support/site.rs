@@ -391,9 +391,7 @@ impl Site {
 
     fn collection(&self, plural: &str) -> String {
         let root = match plural {
-            "agentruntimes" | "promptpacks" | "rolloutanalyses" | "toolregistries" => {
-                "/apis/omnia.altairalabs.ai/v1alpha1"
-            }
+            "agentruntimes" | "promptpacks" | "rolloutanalyses" => "/apis/omnia.altairalabs.ai/v1alpha1",
             "deployments" | "replicasets" => "/apis/apps/v1",
             "events" => "/apis/events.k8s.io/v1",
             "leases" => "/apis/coordination.k8s.io/v1",
