@@ -206,6 +206,44 @@ async fn a_redirect_is_not_followed_and_says_where_to() {
 }
 
 #[tokio::test]
+async fn the_proxy_of_the_environment_is_taken_for_all_hosts_but_those_of_no_proxy() {
+    let remote = Real::new(HTTPS);
+    remote.commit("main", &[("map.yaml", Some("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\n"))], "one");
+    let ca = certificates::authority_file().display().to_string();
+    let url = remote.url();
+    let authority = url.trim_start_matches("https://").split('/').next().unwrap().to_owned();
+    for (no_proxy, seen) in [("git.example", vec![format!("CONNECT {authority}")]), ("127.0.0.1", Vec::new())] {
+        let proxy = ForwardProxy::start(None);
+        let folder = process::scratch("proxied");
+        let (log, mirrors) = (folder.join("log"), folder.join("mirrors").display().to_string());
+        let proxied = format!("HTTPS_PROXY=http://{}", proxy.authority());
+        let command = [
+            "--ignore-environment",
+            &proxied,
+            &format!("NO_PROXY={no_proxy}"),
+            env!("CARGO_BIN_EXE_serin"),
+            "run",
+            "--simulate",
+            "--listen=none",
+            "--no-status-branch",
+            "--default-namespace=shop",
+            &format!("--repo={url}"),
+            &format!("--ca-file={ca}"),
+            &format!("--mirror-dir={mirrors}"),
+        ];
+        let daemon = Running::start(Path::new("/usr/bin/env"), &command.map(str::to_owned), log.clone());
+        until("it has fetched", || async {
+            fs::read_to_string(&log).unwrap_or_default().contains("the repository is fetched")
+        })
+        .await;
+        drop(daemon);
+        let mut connections = proxy.take_seen();
+        connections.dedup();
+        assert_eq!(connections, seen, "NO_PROXY={no_proxy}: {}", fs::read_to_string(&log).unwrap());
+    }
+}
+
+#[tokio::test]
 async fn a_proxy_carries_https_and_http_and_what_it_says_is_told() {
     for way in [HTTPS, HTTP] {
         let remote = Real::new(way);

@@ -48,6 +48,7 @@ mod cli_settings;
 mod cli_status;
 mod cli_status_agent;
 mod cli_support;
+mod cli_watch;
 mod daemon;
 mod demo;
 

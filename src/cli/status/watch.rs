@@ -138,26 +138,39 @@ struct Screen {
     output: OutputForm,
     is_terminal: bool,
     shown: BTreeMap<String, String>,
-    is_silent: bool,
+    /// Why what is shown may be old.
+    silence: Option<String>,
     has_begun: bool,
 }
 
 impl Screen {
     fn new(output: OutputForm, is_terminal: bool) -> Self {
-        Self { output, is_terminal, shown: BTreeMap::new(), is_silent: false, has_begun: false }
+        Self { output, is_terminal, shown: BTreeMap::new(), silence: None, has_begun: false }
     }
 
+    /// Whether the picture is redrawn.
+    fn is_redrawn(&self) -> bool {
+        self.is_terminal && self.output == OutputForm::Table
+    }
+
+    /// Where the picture is redrawn, the note is a part of it: one beside it would be wiped off a moment later.
     fn note_silence(&mut self, why: Option<ClusterError>) {
-        match (why, self.is_silent) {
-            (Some(error), false) => {
-                self.is_silent = true;
-                print_note(&format!("note: {error}; what is shown is what was known"));
+        let is_noted_beside = !self.is_redrawn();
+        match (why, &self.silence) {
+            (Some(error), None) => {
+                let note = format!("note: {error}; what is shown is what was known");
+                if is_noted_beside {
+                    print_note(&note);
+                }
+                self.silence = Some(note);
             }
-            (None, true) => {
-                self.is_silent = false;
-                print_note("note: the API server answers again");
+            (None, Some(_)) => {
+                if is_noted_beside {
+                    print_note("note: the API server answers again");
+                }
+                self.silence = None;
             }
-            (Some(_), true) | (None, false) => {}
+            (Some(_), Some(_)) | (None, None) => {}
         }
     }
 
@@ -171,9 +184,10 @@ impl Screen {
             Err(failure) => return Err(failure),
         };
         self.has_begun = true;
-        if self.is_terminal && self.output == OutputForm::Table {
+        if self.is_redrawn() {
+            let note = self.silence.as_ref().map(|note| format!("\n{note}\n")).unwrap_or_default();
             // To the top, and nothing is left of what was longer.
-            return print_more(&format!("\u{1b}[H\u{1b}[2J{}", shown.page(now)?));
+            return print_more(&format!("\u{1b}[H\u{1b}[2J{}{note}", shown.page(now)?));
         }
         let added = self.added(shown.entries(self.output)?, now);
         if added.is_empty() { Ok(Reader::There) } else { print_more(&added) }

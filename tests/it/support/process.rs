@@ -45,9 +45,8 @@ impl Running {
     }
 
     /// Sends it a signal by name, such as `TERM`.
-    pub(crate) fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args(["-s", signal, &self.child.id().to_string()]).output().expect("kill");
-        assert!(sent.status.success(), "kill: {}", String::from_utf8_lossy(&sent.stderr));
+    pub(crate) fn signal(&self, name: &str) {
+        signal(self.id(), name);
     }
 
     /// The last lines that it printed.
@@ -64,6 +63,12 @@ impl Drop for Running {
         let _ended = self.child.kill();
         let _status = self.child.wait();
     }
+}
+
+/// Sends a process a signal by name, such as `TERM`.
+pub(crate) fn signal(process: u32, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &process.to_string()]).output().expect("kill");
+    assert!(sent.status.success(), "kill: {}", String::from_utf8_lossy(&sent.stderr));
 }
 
 /// A folder under cargo's folder for test files, named `<what>-<pid>-<n>`. The test process cannot delete what a
