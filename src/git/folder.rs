@@ -111,6 +111,7 @@ impl Folder {
         Repository::init_opts(&self.path, &options).map_err(Failure::Mirror)
     }
 
+    /// Finds out whether a new mirror would have room, where there is an old one to lose.
     fn try_to_write(&self) -> io::Result<()> {
         if !self.path.join(MARKER).exists() {
             // Nothing is here yet that could be lost, and nothing but the marker may be the first.

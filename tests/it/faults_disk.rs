@@ -1,7 +1,7 @@
 //! The disk of the mirrors is full in the middle of a rollout, and has room again.
 //!
-//! Fault of the real kind: a file system of two MiB that is filled to its last byte, and a limit to the size of files as a
-//! quota sets it.
+//! It is really full: a file system of two MiB that is filled to its last byte, and, for systems that refuse that to their
+//! users, a limit to the size of files as a quota sets it. Both work with and without root.
 
 use crate::e2e_promotion::assert_never_fewer;
 use crate::support::kubelet::Behaviour;
@@ -58,6 +58,15 @@ async fn a_disk_without_room_is_said_and_the_rollout_comes_to_its_end_when_there
     };
     site.until("the log says what is full", || async { says(&site.log()) }).await;
     assert!(site.decisions().is_empty() && site.get("configmaps", "late").await.is_none());
+    // Damage on top of it: a new mirror has no room, and what is left of the old one stays until there is some.
+    let mirror = site.mirror_on_disk();
+    std::fs::remove_file(mirror.join("HEAD")).unwrap();
+    site.announce();
+    site.until("the log says what a new mirror lacks", || async {
+        site.log().contains("No space left on device (os error 28)")
+    })
+    .await;
+    assert!(std::fs::read_dir(mirror.join("objects")).unwrap().count() > 2, "nothing was deleted");
 
     site.make_room_on_disk();
     site.until_decisions(1).await;

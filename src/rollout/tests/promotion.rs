@@ -25,6 +25,14 @@ fn the_decision_is_due_when_all_steps_are_done_and_the_spec_stays_until_git_has_
     assert_eq!(bench.wanted(), (Some(2), Some(2)));
     // It holds at the last step for as long as git does not answer, and says why.
     let rollout = decision.rollout.clone();
+    for publish in [
+        Publish::Pending { rollout: rollout.clone(), why: "git is down".into() },
+        Publish::Pushing { rollout: rollout.clone(), why: "git is down".into() },
+    ] {
+        bench.publish(publish);
+        bench.settle();
+        assert!(bench.message().contains("git is down"), "{}", bench.message());
+    }
     bench.publish(Publish::Pending { rollout, why: "git is down".into() });
     bench.advance(86_400);
     let verdict = bench.settle();

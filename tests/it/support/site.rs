@@ -22,7 +22,7 @@ use super::manifests::{Manifest, pack};
 use super::pod_log::PodLog;
 use super::process::{self, Running};
 use super::second::{Second, http, says_that_it_leads};
-use super::small_disk::SmallDisk;
+use super::small_disk::{self, SmallDisk};
 use super::{LOOK_EVERY, PATIENCE, rights, site_git};
 
 /// The name of the agent of most tests.
@@ -178,6 +178,12 @@ impl Site {
     fn disk(&self) -> (SmallDisk, PathBuf, u32) {
         let disk = self.disk.lock().expect("never poisoned").expect("a small disk");
         (disk, self.folder.join("mirror"), self.process().as_ref().expect("a daemon that runs").id())
+    }
+
+    /// The folder of the mirror on it.
+    pub(crate) fn mirror_on_disk(&self) -> PathBuf {
+        let (_, folder, process) = self.disk();
+        small_disk::seen_by(&folder, process).join("default")
     }
 
     /// Leaves no room on it.

@@ -68,10 +68,15 @@ impl SmallDisk {
     }
 }
 
-/// The file that takes all the room, as seen from outside the namespace.
+/// The file that takes all the room.
 fn filler(folder: &Path, id: u32) -> PathBuf {
+    seen_by(folder, id).join("filler")
+}
+
+/// A folder as the process `id` sees it, from outside of its namespace.
+pub(super) fn seen_by(folder: &Path, id: u32) -> PathBuf {
     let inside = folder.strip_prefix("/").expect("an absolute path");
-    Path::new(&format!("/proc/{id}/root")).join(inside).join("filler")
+    Path::new(&format!("/proc/{id}/root")).join(inside)
 }
 
 fn limit_files(id: u32, limit: &str) {
