@@ -3,7 +3,10 @@
 //! kubectl reads YAML 1.1 booleans and octal numbers and turns everything into JSON; what differs from it here
 //! is stricter: a key that is there twice is an error, where kubectl silently takes the last.
 
-use serde_saphyr::budget::BudgetBreach;
+use std::cell::Cell;
+use std::rc::Rc;
+
+use serde_saphyr::budget::{BudgetBreach, BudgetReport};
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Spanned, budget, options};
 
@@ -27,8 +30,8 @@ const MAX_EXPANSION: usize = 4;
 /// optimisation, of the 2 MiB that a worker thread has; manifests have 10 to 15 levels.
 const MAX_DEPTH: usize = 32;
 
-/// What may still be read from one file. It shrinks with every document, so that many documents cannot do
-/// together what one may not.
+/// What may still be read from one file. It shrinks with every document, refused ones and aliases whose values are dropped
+/// included, so that many documents cannot do together what one may not.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowance {
     nodes: usize,
@@ -75,13 +78,16 @@ pub(super) fn parse_document(document: Document<'_>, allowance: &mut Allowance) 
             enforce_alias_anchor_ratio: false,
         },
     };
-    let tree = serde_saphyr::from_str_with_options::<Spanned<Tree>>(text, options)
-        .map_err(|error| complaint(document, &error))?;
-    let mut node = from_spanned(tree);
-    respell(&mut node, &Lines::new(text));
-    let (nodes, bytes) = node.size();
+    let spent = Rc::new(Cell::new((0, 0)));
+    let report = Rc::clone(&spent);
+    let options =
+        options.with_budget_report(move |spent: BudgetReport| report.set((spent.nodes, spent.total_scalar_bytes)));
+    let tree = serde_saphyr::from_str_with_options::<Spanned<Tree>>(text, options);
+    let (nodes, bytes) = spent.get();
     allowance.nodes = allowance.nodes.saturating_sub(nodes);
     allowance.text_bytes = allowance.text_bytes.saturating_sub(bytes);
+    let mut node = from_spanned(tree.map_err(|error| complaint(document, &error))?);
+    respell(&mut node, &Lines::new(text));
     if (document.lines_before, document.columns_before) != (0, 0) {
         shift(&mut node, document);
     }
@@ -243,4 +249,55 @@ fn complaint(document: Document<'_>, error: &serde_saphyr::Error) -> Complaint {
         _ => (format!("this is not YAML: {said}"), None),
     };
     Complaint { at, field: String::new(), message, hint }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LARGEST_FILE: usize = 4 << 20;
+
+    fn document(text: &str) -> Document<'_> {
+        Document { text, lines_before: 0, columns_before: 0, index: 0 }
+    }
+
+    /// Three hundred bytes that stand for half a million values.
+    fn bomb() -> String {
+        let levels = (1..12).map(|i| format!("a{i}: &a{i} [*a{0}, *a{0}, *a{0}]\n", i - 1));
+        std::iter::once("a0: &a0 [x, x]\n".to_owned()).chain(levels).collect()
+    }
+
+    #[test]
+    fn a_refused_document_is_charged_with_what_it_took() {
+        let (bomb, mut allowance) = (bomb(), Allowance::new(LARGEST_FILE));
+        let refused = parse_document(document(&bomb), &mut allowance).expect_err("it is too large");
+        assert!(refused.message.contains("too large once its aliases"), "{}", refused.message);
+        assert!(MAX_NODES - allowance.nodes > MAX_REPLAYED / 2, "{allowance:?}");
+        let broken = "a: &a [x, y, z]\nb: [*a, *a, *a]\nc: ]\n";
+        let before = allowance.nodes;
+        parse_document(document(broken), &mut allowance).expect_err("it is not YAML");
+        assert!(before - allowance.nodes >= 12, "{before}, then {allowance:?}");
+    }
+
+    #[test]
+    fn values_that_a_merge_drops_are_charged() {
+        let keys: String = (0..500).map(|i| format!("  k{i}: v\n")).collect();
+        let merged = format!("a: &a\n{keys}b:\n  <<: [{}]\n", vec!["*a"; 50].join(", "));
+        let mut allowance = Allowance::new(LARGEST_FILE);
+        parse_document(document(&merged), &mut allowance).expect("less than what aliases may stand for");
+        assert!(MAX_NODES - allowance.nodes > 50_000, "{allowance:?}");
+    }
+
+    #[test]
+    fn many_bombs_take_what_one_file_may_take_and_no_more() {
+        let (bomb, mut allowance) = (bomb(), Allowance::new(LARGEST_FILE));
+        let mut documents = 0;
+        while allowance.nodes > 0 {
+            parse_document(document(&bomb), &mut allowance).expect_err("it is too large");
+            documents += 1;
+            assert!(documents <= 2 * MAX_NODES / MAX_REPLAYED, "{allowance:?}");
+        }
+        let refused = parse_document(document("a: 1\n"), &mut allowance).expect_err("nothing is left");
+        assert!(refused.message.contains("this one holds more"), "{}", refused.message);
+    }
 }

@@ -238,3 +238,33 @@ fn no_test_is_forgotten() {
         .collect();
     assert_none(&forgotten, "tests/it/main.rs does not name these:");
 }
+
+/// The fuzz targets compile the pure modules in a crate of their own: what they find has to be true of Serin.
+#[test]
+fn the_fuzz_targets_are_built_of_what_serin_is_built_of() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).expect("a file");
+    let packages = |lock: &str| -> BTreeSet<String> {
+        let pattern = Regex::new("name = \"(.+)\"\nversion = \"(.+)\"").expect("a pattern");
+        pattern.captures_iter(&read(lock)).map(|found| format!("{} {}", &found[1], &found[2])).collect()
+    };
+    let of_fuzzing = ["serin-fuzz ", "libfuzzer-sys ", "arbitrary "];
+    let others: Vec<String> = packages("fuzz/Cargo.lock")
+        .difference(&packages("Cargo.lock"))
+        .filter(|package| !of_fuzzing.iter().any(|name| package.starts_with(name)))
+        .cloned()
+        .collect();
+    assert_none(&others, "fuzz/Cargo.lock has other versions than Cargo.lock (copy it there, and let cargo prune it):");
+
+    let dependencies = |manifest: &str| -> BTreeSet<String> {
+        let text = read(manifest);
+        let lines = text.lines().skip_while(|line| *line != "[dependencies]").skip(1);
+        let lines = lines.take_while(|line| !line.starts_with('[')).filter(|line| line.contains(" = "));
+        lines.map(|line| line.split(" # ").next().unwrap_or_default().trim().to_owned()).collect()
+    };
+    let others: Vec<String> = dependencies("fuzz/Cargo.toml")
+        .difference(&dependencies("Cargo.toml"))
+        .filter(|line| !line.starts_with("libfuzzer-sys "))
+        .cloned()
+        .collect();
+    assert_none(&others, "fuzz/Cargo.toml asks for a library otherwise than Cargo.toml:");
+}
