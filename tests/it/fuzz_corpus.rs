@@ -1,7 +1,7 @@
 //! The properties of the fuzz targets, over their corpora and over mutations of them: on every machine, without a fuzzer.
 //!
 //! `SERIN_FUZZ_ROUNDS=1000 cargo test --test it fuzz_corpus` tries so many mutations of each input.
-//! `cargo +nightly fuzz run <target>` goes on where this ends; what it finds becomes a file of the corpus.
+//! `cargo fuzz run --dev --sanitizer none <target>` goes on where this ends; what it finds becomes a file of the corpus.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
