@@ -21,6 +21,8 @@ pub mod ids;
 pub mod manifest;
 #[path = "../../src/object.rs"]
 pub mod object;
+#[path = "../../src/packed.rs"]
+pub mod packed;
 #[path = "../../src/rollout/mod.rs"]
 pub mod rollout;
 #[path = "../../src/workload/mod.rs"]
