@@ -57,13 +57,13 @@ impl Core {
     pub(super) fn agents_to_tell(&self, source: &SourceName, loaded: &Loaded) -> Vec<AgentKey> {
         let Desired { held, .. } = &loaded.desired;
         let (has_held, may_hide) = (!held.is_empty(), !loaded.desired.allows_pruning());
-        let is_told = |(agent, memory): &(&AgentKey, &AgentMemory)| {
+        let is_told = |agent: &AgentKey, memory: &AgentMemory| {
             memory.shows_trouble()
                 || memory.waits_for_git && loaded.holds(agent)
                 || has_held && held.contains(&ObjectKey::agent(agent))
                 || may_hide && memory.source.as_ref() == Some(source) && !loaded.holds(agent)
         };
-        self.agents().iter().filter(is_told).map(|(agent, _)| agent.clone()).collect()
+        self.agents().iter().filter(|(agent, memory)| is_told(agent, memory)).map(|(agent, _)| agent.clone()).collect()
     }
 
     /// Until when what may wait does so; `None`: it has waited long enough, or there is no such thing.

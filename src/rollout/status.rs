@@ -91,7 +91,9 @@ fn git_obstacle<'a>(scene: &'a Scene<'_>, rollout: &RolloutId) -> Option<&'a str
 
 /// What keeps the spec from being what git says.
 fn refusal(scene: &Scene<'_>) -> Option<String> {
-    let Origin::Git(GitView { standing: ManifestStanding::Refused(why), .. }) = &scene.world.origin else { return None };
+    let Origin::Git(GitView { standing: ManifestStanding::Refused(why), .. }) = &scene.world.origin else {
+        return None;
+    };
     Some(format!("the spec is not what git says: {why}"))
 }
 

@@ -185,7 +185,7 @@ fn fail_for_an_hour(bench: &mut Bench) -> usize {
 
 #[test]
 fn a_promotion_that_is_being_pushed_is_not_taken_back_where_the_status_is_lost() {
-    let mut bench = wiped_amid_a_promotion(|rollout| Publish::Pushing { rollout });
+    let mut bench = wiped_amid_a_promotion(|rollout| Publish::Pushing { rollout, why: String::new() });
     assert_eq!(fail_for_an_hour(&mut bench), 0);
     assert_eq!(bench.status("/rollout/currentStep"), 0);
     // The push did not arrive.
@@ -213,7 +213,7 @@ fn what_git_surely_does_not_have_is_rolled_back_also_where_the_status_is_lost() 
         |_| Publish::ReadOnly,
         |rollout| Publish::Pending { rollout, why: "refused".into() },
         |rollout| Publish::Blocked { rollout, why: "a.yaml:1".into() },
-        |_| Publish::Pushing { rollout: RolloutId::new("another") },
+        |_| Publish::Pushing { rollout: RolloutId::new("another"), why: String::new() },
     ];
     for publish in states {
         let mut bench = wiped_amid_a_promotion(publish);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use serin::clock::Clock;
-use serin::settings::{ClusterArgs, RunArgs};
+use serin::settings::{ClusterArgs, GitArgs, GrantArgs, RunArgs};
 
 use super::control_plane::{AuditEvent, AuditMark, ControlPlane, User};
 use super::git_clone;
@@ -234,14 +234,14 @@ impl Site {
         let text = |text: &str| Some(text.to_owned());
         let args = RunArgs {
             repo: Some(self.repo()),
-            default_namespace: Some(self.namespace.clone()),
+            grants: GrantArgs { default_namespace: Some(self.namespace.clone()), ..GrantArgs::default() },
             watch_namespace: vec![self.namespace.clone()],
             cluster_name: Some(self.namespace.clone()),
             cluster: ClusterArgs {
                 kubeconfig: Some(self.plane.kubeconfig(User::Serin).display().to_string()),
                 ..ClusterArgs::default()
             },
-            mirror_dir: Some(self.folder.join("mirror").display().to_string()),
+            git: GitArgs { mirror_dir: Some(self.folder.join("mirror").display().to_string()), ..GitArgs::default() },
             // A Lease is the business of the clock that all share.
             no_lease: text("true"),
             listen: text("none"),
