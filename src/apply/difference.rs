@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::apply::fields::SERVER_METADATA;
 use crate::apply::schema::{Form, Shape, is_item_default, item_key};
 use crate::cluster::{FieldManager, Part};
-use crate::object::Object;
+use crate::object::{Object, all_but};
 
 /// What an apply would do.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +42,7 @@ pub struct FieldChange {
 pub fn difference(desired: &Object, live: Option<&Object>, manager: FieldManager, part: Part) -> Difference {
     let Some(live) = live else { return Difference::Create };
     let owners = Owners::of(live, manager, part);
-    let kind = live.key().kind;
+    let kind = live.kind();
     let mut found = Comparison { is_built_in: !kind.group.ends_with(CUSTOM_GROUP), changes: Vec::new() };
     let shape = Shape::of(&kind);
     for (name, value) in desired.fields() {
@@ -78,6 +78,35 @@ pub fn difference(desired: &Object, live: Option<&Object>, manager: FieldManager
         }
     }
     if found.changes.is_empty() { Difference::None } else { Difference::Update { changes: found.changes } }
+}
+
+/// Whether two states of a live object are the same to an apply of its main part: [`difference`] between anything and either of
+/// them is then the same. It looks neither at the status nor at who wrote that, nor at what the server counts with each write,
+/// which nobody owns.
+pub fn is_same_but_status(a: &Object, b: &Object) -> bool {
+    let maps = [
+        (Some(a.fields()), Some(b.fields()), &["metadata", "status"]),
+        (metadata(a), metadata(b), &["managedFields", "resourceVersion"]),
+    ];
+    maps.into_iter().all(|(a, b, left_out)| all_but(a, left_out).eq(all_but(b, left_out)))
+        && managed_fields(a).len() == managed_fields(b).len()
+        && managed_fields(a).iter().zip(managed_fields(b)).all(|(a, b)| {
+            ["manager", "operation", "subresource"].into_iter().all(|name| a.get(name) == b.get(name))
+                && all_but(fields_of(a), &["f:status"]).eq(all_but(fields_of(b), &["f:status"]))
+        })
+}
+
+fn metadata(object: &Object) -> Option<&Map<String, Value>> {
+    object.at("/metadata").and_then(Value::as_object)
+}
+
+/// The entries of `metadata.managedFields`.
+fn managed_fields(object: &Object) -> &[Value] {
+    object.at("/metadata/managedFields").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn fields_of(entry: &Value) -> Option<&Map<String, Value>> {
+    entry.get("fieldsV1").and_then(Value::as_object)
 }
 
 /// Kinds of this group are stored as they are written; built-in ones lose their zero values on the way.
@@ -255,9 +284,9 @@ enum ListForm {
 impl<'a> Owners<'a> {
     fn of(live: &'a Object, manager: FieldManager, part: Part) -> Self {
         let mut owners = Self { own: None, others: Vec::new() };
-        for entry in live.at("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten() {
+        for entry in managed_fields(live) {
             let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
-            let Some(fields) = entry.get("fieldsV1").and_then(Value::as_object) else { continue };
+            let Some(fields) = fields_of(entry) else { continue };
             let subresource = match part {
                 Part::Main => "",
                 Part::Status => "status",

@@ -20,7 +20,7 @@ mod ownership_tests;
 mod plan_tests;
 
 pub use additions::additions;
-pub use difference::{Difference, FieldChange, difference};
+pub use difference::{Difference, FieldChange, difference, is_same_but_status};
 pub use extract::owned;
 pub(crate) use fields::SERVER_METADATA;
 pub use fields::{FieldSet, PathElement};

@@ -13,6 +13,7 @@ use crate::rollout::health::{Health, Pods, elapsed, judge};
 use crate::rollout::observed::StepProgress;
 use crate::rollout::reasons::{Hold, Waiting, pods};
 use crate::rollout::record::{Delivery, Ended, Flight, Heading, Record, Rejected};
+use crate::rollout::references::References;
 use crate::rollout::scene::{Scene, step_text, step_type, weight_at};
 use crate::rollout::verdict::Fact;
 use crate::rollout::world::{Origin, Publish};
@@ -56,7 +57,7 @@ pub(crate) struct AtStep {
 /// Decides where the rollout stands and goes.
 pub(crate) fn decide(scene: &Scene<'_>) -> Course {
     let mut course =
-        Course { record: scene.record.clone(), standing: Standing::Idle(None), facts: Vec::new(), wake_at: None };
+        Course { record: scene.record.clone().into_owned(), standing: Standing::Idle(None), facts: Vec::new(), wake_at: None };
     settle(scene, &mut course);
     match course.record.rollout.take() {
         None => idle(scene, &mut course),
@@ -72,7 +73,7 @@ pub(crate) fn decide(scene: &Scene<'_>) -> Course {
 /// Keeps what is known of rejected and promoted candidates in step with what git says by now.
 fn settle(scene: &Scene<'_>, course: &mut Course) {
     let record = &mut course.record;
-    let present = scene.candidate.as_ref().map(|candidate| &candidate.digest);
+    let present = scene.candidate.map(|candidate| &candidate.digest);
     if let Origin::Git(git) = &scene.world.origin
         && let Some(synced) = &git.synced
     {
@@ -100,7 +101,7 @@ fn settle(scene: &Scene<'_>, course: &mut Course) {
         // The commit that promoted it was reverted: stable is rolled back by the spec itself, and the candidate that
         // came back with it is settled.
         let (rollout, reason) = (promoted.rollout, RollbackReason::PromotionReverted);
-        let title = scene.candidate.as_ref().map(|candidate| candidate.title()).unwrap_or_default();
+        let title = scene.candidate.map(|candidate| candidate.title()).unwrap_or_default();
         record.reject(Rejected {
             candidate: promoted.to,
             rollout: rollout.clone(),
@@ -133,7 +134,7 @@ fn idle(scene: &Scene<'_>, course: &mut Course) {
         course.record.cooldown_until =
             (until > scene.now).then_some(until.min(latest)).filter(|until| *until > scene.now);
     }
-    let Some(candidate) = &scene.candidate else { return };
+    let Some(candidate) = scene.candidate else { return };
     if candidate.digest == scene.stable.digest {
         return;
     }
@@ -150,7 +151,7 @@ fn idle(scene: &Scene<'_>, course: &mut Course) {
 
 /// The gates before a rollout starts, each a reason to hold it.
 fn obstacle(scene: &Scene<'_>, record: &Record) -> Option<Hold> {
-    let candidate = scene.candidate.as_ref()?;
+    let candidate = scene.candidate?;
     // 1. What runs is what git says.
     if matches!(&scene.world.origin, Origin::Git(git) if git.synced.is_none()) {
         return Some(Hold::NotSynced);
@@ -172,7 +173,7 @@ fn obstacle(scene: &Scene<'_>, record: &Record) -> Option<Hold> {
         return Some(Hold::NameTaken(why));
     }
     // 5. All that the candidate names is there.
-    if let Some(missing) = scene.candidate_references.as_ref().and_then(|references| references.obstacle()) {
+    if let Some(missing) = scene.candidate_references.and_then(References::obstacle) {
         return Some(Hold::Unresolved(missing.message.clone()));
     }
     // 6. Stable has been healthy at least once.
@@ -193,7 +194,7 @@ fn obstacle(scene: &Scene<'_>, record: &Record) -> Option<Hold> {
 /// Starts a rollout of the candidate in the spec at its first step. `total` is how many pods there are in all, where an
 /// autoscaler says it.
 fn launch(scene: &Scene<'_>, course: &mut Course, total: u32) {
-    let Some(candidate) = &scene.candidate else { return };
+    let Some(candidate) = scene.candidate else { return };
     let Ok(delivery) = scene.delivery() else { return };
     course.record.sequence = course.record.sequence.saturating_add(1);
     let sequence = course.record.sequence;
@@ -212,7 +213,7 @@ fn launch(scene: &Scene<'_>, course: &mut Course, total: u32) {
         title: candidate.title(),
         candidate_version: scene.candidate_version(),
         pinned_version: candidate.pack.version.clone(),
-        steps: scene.steps_spec(),
+        steps: scene.steps_spec().clone(),
         delivery,
         autoscaled_total: scene.spec.is_autoscaled.then_some(total),
         heading: Heading::Steps,
@@ -268,7 +269,7 @@ fn step(scene: &Scene<'_>, course: &mut Course, mut flight: Flight) {
         course.facts.push(Fact::PromotionStarted { rollout: flight.id.clone() });
         return promote(scene, course, flight);
     }
-    match &scene.candidate {
+    match scene.candidate {
         Some(candidate) if candidate.digest == flight.candidate => {}
         Some(candidate) if candidate.digest != scene.stable.digest => {
             return turn_back(scene, course, flight, RollbackReason::Superseded);
@@ -299,12 +300,14 @@ fn step(scene: &Scene<'_>, course: &mut Course, mut flight: Flight) {
     }
     // Weights may be delivered otherwise from now on, or the steps up to here are no longer those that were passed.
     let steps = scene.steps_spec();
-    if scene.delivery() != Ok(flight.delivery) || is_changed_up_to(&flight.steps, &steps, progress.step) {
+    if scene.delivery() != Ok(flight.delivery) || is_changed_up_to(&flight.steps, steps, progress.step) {
         // Stable has given up pods: how many there are in all is what it was when this began.
         return launch(scene, course, scene.total(Some(&flight)));
     }
     let were_done = flight.steps.as_array().is_some_and(|old| old.len() <= progress.step);
-    flight.steps = steps;
+    if flight.steps != *steps {
+        flight.steps = steps.clone();
+    }
     // What it is tried against follows the spec, so that a revert of its promotion is recognized.
     flight.base = scene.stable.digest.clone();
     if were_done && progress.step < scene.steps().len() {
@@ -463,7 +466,7 @@ fn completion(
 
 /// Turns a rollout back. What is rejected is recorded in the same write, before any traffic moves.
 fn turn_back(scene: &Scene<'_>, course: &mut Course, mut flight: Flight, reason: RollbackReason) {
-    let is_present = scene.candidate.as_ref().is_some_and(|candidate| candidate.digest == flight.candidate);
+    let is_present = scene.candidate.is_some_and(|candidate| candidate.digest == flight.candidate);
     let is_rejected = match reason {
         RollbackReason::PodUnhealthy => true,
         RollbackReason::PromotionReverted => is_present,

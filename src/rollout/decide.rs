@@ -14,9 +14,8 @@ use crate::rollout::verdict::Effect;
 use crate::rollout::world::Origin;
 use crate::writeback::plan::{PlannedChanges, merge_patch, plan_changes};
 
-/// The decision that is due: for git to have, or as a patch of an object that somebody applied by hand.
-pub(crate) fn decide(scene: &Scene<'_>, course: &Course) -> (Option<Decision>, Option<Effect>) {
-    let Some(decision) = due(scene, course) else { return (None, None) };
+/// A decision that is due on its way: for git to have, or as a patch of an object that somebody applied by hand.
+pub(crate) fn hand_over(scene: &Scene<'_>, decision: Decision) -> (Option<Decision>, Option<Effect>) {
     match &scene.world.origin {
         Origin::Git(_) => (Some(decision), None),
         Origin::ByHand => (None, patch(scene, &decision).map(|patch| Effect::Patch(Box::new(patch)))),
@@ -31,7 +30,7 @@ pub(crate) fn decide(scene: &Scene<'_>, course: &Course) -> (Option<Decision>, O
 ///
 /// Neither in a pass in which something has just happened: a decision rests on what is written down, and that is only
 /// being written.
-fn due(scene: &Scene<'_>, course: &Course) -> Option<Decision> {
+pub(crate) fn due(scene: &Scene<'_>, course: &Course) -> Option<Decision> {
     if !course.facts.is_empty() {
         return None;
     }
@@ -48,7 +47,7 @@ fn due(scene: &Scene<'_>, course: &Course) -> Option<Decision> {
             pinned_version: flight.pinned_version.clone(),
         }),
         (Standing::Idle(_), None) => {
-            let present = scene.candidate.as_ref()?;
+            let present = scene.candidate?;
             let entry = course.record.rejection(&present.digest)?;
             let mut story = scene.world.story.clone();
             story.extend(Some(entry.detail.clone()).filter(|detail| !detail.is_empty()));
@@ -74,7 +73,7 @@ fn patch(scene: &Scene<'_>, decision: &Decision) -> Option<MergePatch> {
     let before = Value::Object(agent.fields().clone());
     let PlannedChanges::Changes(changes) = plan_changes(decision, &before) else { return None };
     Some(MergePatch {
-        key: ObjectKey::agent(&scene.key),
+        key: ObjectKey::agent(scene.key),
         uid: scene.uid.clone(),
         resource_version: agent.resource_version()?.to_owned(),
         patch: merge_patch(&before, &changes),

@@ -1,24 +1,20 @@
 //! From where a rollout stands to what is done about objects: rendered, compared with what lives, and written only
 //! where something differs.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use crate::api::names;
 use crate::apply::{Difference, difference, owned};
 use crate::cluster::{Apply, Expect, FieldManager, Part};
-use crate::ids::AgentKey;
 use crate::object::{Kind, Object, ObjectKey};
 use crate::rollout::course::{Course, Standing};
-use crate::rollout::pods::{self, Track};
+use crate::rollout::pods::{Track, Tracks};
 use crate::rollout::record::Flight;
-use crate::rollout::references::{Checked, Missing, References};
+use crate::rollout::rendering::{Obstacle, Rendered, Rendering};
 use crate::rollout::scene::Scene;
 use crate::rollout::status::Troubles;
-use crate::rollout::variant::Variant;
 use crate::rollout::verdict::Effect;
-use crate::workload::{self, Inputs, ResolvedProvider};
+use crate::workload;
 
 /// Effects on the workload, in order, and what could not be done.
 #[derive(Default)]
@@ -52,48 +48,40 @@ impl Workload {
 }
 
 /// Plans both tracks' objects.
-pub(crate) fn plan(scene: &Scene<'_>, course: &Course) -> Workload {
+pub(crate) fn plan(rendering: &mut Rendering, scene: &Scene<'_>, course: &Course, tracks: &Tracks) -> Workload {
     let flight = course.record.rollout.as_ref();
-    let tracks = pods::plan(scene, flight, &course.standing);
     let mut workload = Workload { may_wait: tracks.stable_may_wait, ..Workload::default() };
-    let kept = stable(scene, tracks.stable, &mut workload);
+    stable(rendering, scene, tracks.stable, &mut workload);
     workload.may_wait = false;
-    let kept_by_candidate = candidate(scene, flight, &course.standing, tracks.candidate, &mut workload);
-    leftovers(scene, &kept, &kept_by_candidate, &mut workload);
+    let needed = candidate(rendering, scene, flight, &course.standing, tracks.candidate, &mut workload);
+    leftovers(scene, &needed, &mut workload);
     workload
 }
 
-/// The stable Deployment and everything beside it. Gives back the keys of what should live.
-fn stable(scene: &Scene<'_>, track: Track, workload: &mut Workload) -> Vec<ObjectKey> {
+/// The stable Deployment and everything beside it.
+fn stable(rendering: &mut Rendering, scene: &Scene<'_>, track: Track, workload: &mut Workload) {
     if let Some(why) = scene.squatter(&scene.key.name) {
         workload.troubles.deployment = Some(("NameTaken", why));
-        return Vec::new();
+        return;
     }
-    let replicas = match track {
-        Track::Render { replicas } | Track::Rescale { replicas } => replicas,
-        Track::Remove => return Vec::new(),
+    let (replicas, is_rescaled) = match track {
+        Track::Render { replicas } => (replicas, false),
+        Track::Rescale { replicas } => (replicas, true),
+        Track::Remove => return,
     };
-    let rendered = render(scene, workload::Track::Stable, &scene.stable, &scene.stable_references, replicas);
-    let mut kept = Vec::new();
-    match rendered {
+    match rendering.of(scene, workload::Track::Stable, scene.stable, scene.stable_references, replicas) {
         Ok(objects) => {
-            for object in objects {
-                kept.push(object.key());
-                // Pods of the old template keep the tools that they were tried with, too.
-                let is_of_variant = [Kind::DEPLOYMENT, Kind::CONFIG_MAP].contains(&object.key().kind);
-                if is_of_variant && matches!(track, Track::Rescale { .. }) {
-                    continue;
-                }
-                if let Some(Trouble { kind, is_refused, why }) = ensure(scene, object, workload) {
-                    let (slot, failed) = if kind == Kind::SERVICE {
-                        (&mut workload.troubles.service, "ServiceFailed")
-                    } else {
-                        (&mut workload.troubles.deployment, "DeploymentFailed")
-                    };
-                    *slot = Some((if is_refused { failed } else { "NameTaken" }, why));
-                }
+            // Pods of the old template keep the tools that they were tried with, too.
+            for object in objects.iter_mut().filter(|object| !(is_rescaled && object.is_of_variant())) {
+                let Some(Trouble { is_refused, why }) = ensure(scene, object, workload) else { continue };
+                let (slot, failed) = if object.key.kind == Kind::SERVICE {
+                    (&mut workload.troubles.service, "ServiceFailed")
+                } else {
+                    (&mut workload.troubles.deployment, "DeploymentFailed")
+                };
+                *slot = Some((if is_refused { failed } else { "NameTaken" }, why));
             }
-            if matches!(track, Track::Rescale { .. }) {
+            if is_rescaled {
                 rescale(scene, &scene.key.name, replicas, workload);
             }
         }
@@ -104,196 +92,126 @@ fn stable(scene: &Scene<'_>, track: Track, workload: &mut Workload) -> Vec<Objec
                 "ToolRegistryReady" => workload.troubles.registry = Some((reason, why)),
                 _ => workload.troubles.deployment = Some((reason, why)),
             }
-            kept = workload::keys(&scene.key, workload::Track::Stable);
             rescale(scene, &scene.key.name, replicas, workload);
         }
     }
-    kept
 }
 
-/// The candidate's Deployment and what belongs to it. Gives back the keys of what should live.
-fn candidate(
+/// What must not go of the candidate's objects beside its Deployment.
+enum Needed<'a> {
+    /// All that is there.
+    Everything,
+    /// What was rendered.
+    Rendered(&'a [Rendered]),
+}
+
+/// The candidate's Deployment and what belongs to it.
+fn candidate<'a>(
+    rendering: &'a mut Rendering,
     scene: &Scene<'_>,
     flight: Option<&Flight>,
     standing: &Standing,
     track: Track,
     workload: &mut Workload,
-) -> Vec<ObjectKey> {
+) -> Needed<'a> {
+    let nothing = Needed::Rendered(&[]);
     let name = names::candidate_deployment(&scene.key.name);
-    let key = ObjectKey::new(Kind::DEPLOYMENT, &scene.key.namespace, &name);
     match track {
         Track::Render { replicas } => {
             // While stable rolls to it, the spec itself is the candidate.
-            let (variant, references) = match (standing, &scene.candidate, &scene.candidate_references) {
-                (Standing::Promoting, _, _) => (&scene.stable, &scene.stable_references),
+            let (variant, references) = match (standing, scene.candidate, scene.candidate_references) {
+                (Standing::Promoting, _, _) => (scene.stable, scene.stable_references),
                 (_, Some(variant), Some(references)) => (variant, references),
-                _ => return Vec::new(),
+                _ => return nothing,
             };
             if flight.is_none() || scene.squatter(&name).is_some() {
-                return Vec::new();
+                return nothing;
             }
-            match render(scene, workload::Track::Candidate, variant, references, replicas) {
-                Ok(objects) => objects
-                    .into_iter()
-                    .map(|object| {
-                        let key = object.key();
+            match rendering.of(scene, workload::Track::Candidate, variant, references, replicas) {
+                Ok(objects) => {
+                    for object in &mut *objects {
                         if let Some(trouble) = ensure(scene, object, workload) {
                             workload.troubles.candidate = Some(trouble.why);
                         }
-                        key
-                    })
-                    .collect(),
+                    }
+                    Needed::Rendered(objects)
+                }
                 Err(_) => {
                     // Something that it names has gone: its pods stay, and the weight goes on following them.
                     rescale(scene, &name, replicas, workload);
-                    candidate_objects(scene)
+                    Needed::Everything
                 }
             }
         }
         Track::Rescale { replicas } => {
             rescale(scene, &name, replicas, workload);
-            candidate_objects(scene)
+            Needed::Everything
         }
         Track::Remove => {
-            let Some(deployment) = &scene.candidate_deployment else { return Vec::new() };
+            let Some(deployment) = &scene.candidate_deployment else { return nothing };
             if !deployment.is_terminating {
-                workload.down.push(Effect::Delete(key.clone(), deployment.uid.clone()));
+                let key = ObjectKey::new(Kind::DEPLOYMENT, &scene.key.namespace, name);
+                workload.down.push(Effect::Delete(key, deployment.uid.clone()));
             }
             // What its pods have mounted goes after them.
-            candidate_objects(scene)
+            Needed::Everything
         }
     }
 }
 
-/// The objects of the candidate that live now.
-fn candidate_objects(scene: &Scene<'_>) -> Vec<ObjectKey> {
-    let own = workload::keys(&scene.key, workload::Track::Candidate);
-    own.into_iter().filter(|key| scene.world.live_at(key).is_some()).collect()
-}
-
-/// Deletes what is ours and no track needs any more.
-fn leftovers(scene: &Scene<'_>, stable: &[ObjectKey], candidate: &[ObjectKey], workload: &mut Workload) {
-    for key in workload::keys(&scene.key, workload::Track::Candidate) {
-        if key.kind == Kind::DEPLOYMENT || candidate.contains(&key) || stable.contains(&key) {
-            continue;
-        }
-        if let Some(live) = scene.world.live_at(&key)
-            && live.is_controlled_by(&scene.uid)
+/// Deletes what is ours of the candidate and not needed any more. Nothing of stable has a name of these.
+fn leftovers(scene: &Scene<'_>, needed: &Needed<'_>, workload: &mut Workload) {
+    let Needed::Rendered(needed) = needed else { return };
+    let beside = scene.candidate_keys.iter().filter(|key| key.kind != Kind::DEPLOYMENT);
+    for key in beside.filter(|key| needed.iter().all(|needed| needed.key != **key)) {
+        if let Some(live) = scene.live_at(key)
+            && live.is_controlled_by(scene.uid)
             && !live.is_terminating()
             && let Some(uid) = live.uid()
         {
-            workload.gone.push(Effect::Delete(key, uid));
+            workload.gone.push(Effect::Delete(key.clone(), uid));
         }
     }
-}
-
-/// Why a track cannot be rendered: the condition that says so, its reason, and a sentence.
-struct Obstacle {
-    condition: &'static str,
-    reason: &'static str,
-    why: String,
-}
-
-impl From<&Missing> for Obstacle {
-    fn from(missing: &Missing) -> Self {
-        Self { condition: "DeploymentReady", reason: "DeploymentFailed", why: missing.message.clone() }
-    }
-}
-
-fn render(
-    scene: &Scene<'_>,
-    track: workload::Track,
-    variant: &Variant,
-    references: &References,
-    replicas: u32,
-) -> Result<Vec<Object>, Obstacle> {
-    let pack = references.pack.as_ref().map_err(Obstacle::from)?;
-    let providers: Vec<ResolvedProvider<'_>> = match &references.providers {
-        Checked::Found(found) => found
-            .iter()
-            .map(|(reference, provider)| ResolvedProvider {
-                name: &reference.name,
-                object: Some(provider),
-                credential: workload::credential_secret(provider)
-                    .and_then(|secret| scene.world.credentials.get(&secret)),
-            })
-            .collect(),
-        Checked::NotServed => variant
-            .providers
-            .iter()
-            .map(|reference| ResolvedProvider { name: &reference.name, object: None, credential: None })
-            .collect(),
-        Checked::Missing(missing) => return Err(missing.into()),
-    };
-    let registry = match &references.registry {
-        Checked::Found(registry) => registry.as_deref(),
-        // Stable goes on without its tools (reference 3.4); a candidate without its own never starts.
-        Checked::NotServed | Checked::Missing(_) => None,
-    };
-    let url = |peer: AgentKey| workload::peer_url(scene.world.peer(&peer)?).map(|url| (peer, url));
-    let a2a_peers: BTreeMap<AgentKey, String> = workload::peers(&scene.world.agent).filter_map(url).collect();
-    // The API takes no more than an `int32`; beyond it, nobody waits for Kubernetes anyway.
-    let deadline =
-        i32::try_from(scene.progress_deadline().as_secs()).ok().and_then(|seconds| u32::try_from(seconds).ok());
-    let deadline = deadline.filter(|seconds| *seconds > 0);
-    let inputs = Inputs {
-        agent: &scene.world.agent,
-        track,
-        pack,
-        providers: &providers,
-        tool_registry: registry,
-        variant: &variant.digest,
-        replicas: Some(replicas),
-        progress_deadline_seconds: if track == workload::Track::Candidate { deadline } else { None },
-        waypoint: None,
-        a2a_peers: &a2a_peers,
-        settings: &scene.world.settings,
-    };
-    workload::render(&inputs).map_err(|error| Obstacle {
-        condition: error.condition(),
-        reason: error.reason(),
-        why: error.to_string(),
-    })
 }
 
 /// Why a rendered object does not live as it should.
 struct Trouble {
-    kind: Kind,
     /// Refused by the server; otherwise the name is somebody else's.
     is_refused: bool,
     why: String,
 }
 
 /// Applies a rendered object if it differs from what lives. Gives back why it cannot live.
-fn ensure(scene: &Scene<'_>, object: Object, workload: &mut Workload) -> Option<Trouble> {
-    let key = object.key();
-    let kind = key.kind.clone();
-    if scene.is_foreign(&key) {
-        let why = format!("a {key} is there that does not belong to this agent");
-        return Some(Trouble { kind, is_refused: false, why });
+fn ensure(scene: &Scene<'_>, rendered: &mut Rendered, workload: &mut Workload) -> Option<Trouble> {
+    if scene.is_foreign(&rendered.key) {
+        let why = format!("a {} is there that does not belong to this agent", rendered.key);
+        return Some(Trouble { is_refused: false, why });
     }
-    let live = scene.world.live_at(&key);
+    let live = scene.live_at(&rendered.key);
     if live.is_some_and(|live| live.is_terminating()) {
         return None;
     }
-    let before = live.and_then(|live| live.integer("/spec/replicas"));
-    let after = object.integer("/spec/replicas");
-    let only_pods = workload.may_wait && differs_in_pods_only(&object, live.map(AsRef::as_ref));
-    let apply = apply(object, live.map(AsRef::as_ref), Part::Main)?;
-    let refused = scene.world.refused.get(&key);
+    let difference = rendered.difference(live);
+    if difference == Difference::None {
+        return None;
+    }
+    let after = rendered.object.integer("/spec/replicas");
+    let refused = scene.world.refused.get(&rendered.key);
     if refused.is_none_or(|refused| refused.is_due) {
-        workload.push(apply, before, after, only_pods);
+        let before = live.and_then(|live| live.integer("/spec/replicas"));
+        let apply = write(rendered.object.clone(), live.map(AsRef::as_ref), Part::Main);
+        workload.push(apply, before, after, is_about_pods_only(&difference));
     } else if let Some(replicas) = after.and_then(|after| u32::try_from(after).ok()) {
         // What the server refuses keeps the template that it has; pods still follow the weight.
-        rescale(scene, &key.name, replicas, workload);
+        rescale(scene, &rendered.key.name, replicas, workload);
     }
-    refused.map(|refused| Trouble { kind, is_refused: true, why: refused.why.clone() })
+    refused.map(|refused| Trouble { is_refused: true, why: refused.why.clone() })
 }
 
 /// Changes the number of pods and nothing else, whatever the template: all other fields that are ours are applied as
 /// they live.
 fn rescale(scene: &Scene<'_>, name: &str, replicas: u32, workload: &mut Workload) {
-    let Some(live) = scene.world.live(&Kind::DEPLOYMENT, name).filter(|live| live.is_controlled_by(&scene.uid)) else {
+    let Some(live) = scene.live(&Kind::DEPLOYMENT, name).filter(|live| live.is_controlled_by(scene.uid)) else {
         return;
     };
     let before = live.integer("/spec/replicas").unwrap_or(1);
@@ -307,30 +225,34 @@ fn rescale(scene: &Scene<'_>, name: &str, replicas: u32, workload: &mut Workload
     }
 }
 
-fn differs_in_pods_only(object: &Object, live: Option<&Object>) -> bool {
-    let Some(live) = live else { return false };
-    let mut same = object.clone();
-    same.set(&["spec", "replicas"], live.at("/spec/replicas").cloned().unwrap_or(Value::Null));
-    difference(&same, Some(live), FieldManager::Rollout, Part::Main) == Difference::None
+fn is_about_pods_only(difference: &Difference) -> bool {
+    matches!(difference, Difference::Update { changes } if changes.iter().all(|change| change.path == "spec.replicas"))
 }
 
 /// The apply that makes `live` say what `desired` says; `None` if it does already.
 pub(crate) fn apply(desired: Object, live: Option<&Object>, part: Part) -> Option<Effect> {
-    if difference(&desired, live, FieldManager::Rollout, part) == Difference::None {
-        return None;
-    }
+    differs(&desired, live, part).then(|| write(desired, live, part))
+}
+
+/// Whether an apply would change anything.
+pub(crate) fn differs(desired: &Object, live: Option<&Object>, part: Part) -> bool {
+    difference(desired, live, FieldManager::Rollout, part) != Difference::None
+}
+
+/// The apply.
+pub(crate) fn write(object: Object, live: Option<&Object>, part: Part) -> Effect {
     let expect = live.and_then(Object::uid).map_or(Expect::Absent, Expect::Uid);
-    Some(Effect::Apply(Box::new(Apply { object: desired, manager: FieldManager::Rollout, expect, part })))
+    Effect::Apply(Box::new(Apply { object, manager: FieldManager::Rollout, expect, part }))
 }
 
 /// The agent with its record annotation and nothing else; `None` if the annotation as it lives and the status as it will be
 /// say as much together.
 pub(crate) fn record_object(scene: &Scene<'_>, course: &Course, status: &Object) -> Option<Object> {
     let status = status.at("/status").unwrap_or(&Value::Null);
-    if scene.written.clone().with_status(status).says_the_same(&course.record) {
+    if scene.written.with_status(status).says_the_same(&course.record) {
         return None;
     }
-    let mut object = Object::bare(&ObjectKey::agent(&scene.key));
+    let mut object = Object::bare(&ObjectKey::agent(scene.key));
     object.set(&["metadata", "annotations", names::RECORD_ANNOTATION], Value::from(course.record.render()));
     Some(object)
 }

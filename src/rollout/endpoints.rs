@@ -16,7 +16,7 @@ const AGENT_CARD: &str = "/.well-known/agent.json";
 /// Those of [`FIELDS`] that have something to say. Nothing is said before the Service is there.
 pub(crate) fn render(scene: &Scene<'_>) -> Map<String, Value> {
     let mut fields = Map::new();
-    let service = scene.world.live(&Kind::SERVICE, &scene.key.name).filter(|s| s.is_controlled_by(&scene.uid));
+    let service = scene.live(&Kind::SERVICE, &scene.key.name).filter(|s| s.is_controlled_by(scene.uid));
     let (Some(service), Some(facades)) = (service, Facades::of(&scene.world.agent)) else { return fields };
     let host = format!("{}.{}.svc.cluster.local", scene.key.name, scene.key.namespace);
     if let Some(port) = service.integer("/spec/ports/0/port") {

@@ -24,7 +24,7 @@ pub(crate) fn event(scene: &Scene<'_>, fact: &Fact) -> Option<Effect> {
         }
     };
     Some(Effect::Event(Box::new(EventRecord {
-        about: ObjectKey::agent(&scene.key),
+        about: ObjectKey::agent(scene.key),
         uid: scene.uid.clone(),
         severity,
         reason,

@@ -6,6 +6,8 @@
 //! the memory ([`Record::read`]), and what the status says in any case costs no second write. A status that is lost leads
 //! back to the first step, or to the end once more, both of which are safe.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -202,29 +204,36 @@ impl Record {
 
     /// The memory about an agent: its annotation, and what its status says beyond that.
     pub fn read(agent: &Object) -> Self {
-        let status = agent.at("/status").unwrap_or(&Value::Null);
-        Self::parse(agent.annotation(names::RECORD_ANNOTATION)).with_status(status)
+        let written = Self::parse(agent.annotation(names::RECORD_ANNOTATION));
+        let told = match written.with_status(agent.at("/status").unwrap_or(&Value::Null)) {
+            Cow::Owned(told) => Some(told),
+            Cow::Borrowed(_) => None,
+        };
+        told.unwrap_or(written)
     }
 
     /// The record with what a status says of the rollout in flight: that its promotion has begun, or that it is over.
-    pub(crate) fn with_status(mut self, status: &Value) -> Self {
-        let Some(flight) = &mut self.rollout else { return self };
+    pub(crate) fn with_status(&self, status: &Value) -> Cow<'_, Self> {
+        let Some(flight) = &self.rollout else { return Cow::Borrowed(self) };
         let text = |value: &Value| value.as_str().and_then(|text| text.parse::<Timestamp>().ok());
         let rollout = &status["rollout"];
         if text(&rollout["startedAt"]) != Some(flight.started_at) {
-            return self;
+            return Cow::Borrowed(self);
         }
         if rollout["active"] == false {
             let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
             let ended = conditions.iter().find(|condition| condition["type"] == "RolloutActive");
             let at = ended.and_then(|condition| text(&condition["lastTransitionTime"])).unwrap_or(flight.started_at);
-            if let Some(flight) = self.rollout.take() {
-                self.end(flight, at);
-            }
-        } else if rollout["promoting"] == true && flight.heading == Heading::Steps {
-            flight.begin_promotion();
+            let mut record = Self { rollout: None, ..self.clone() };
+            record.end(flight.clone(), at);
+            return Cow::Owned(record);
         }
-        self
+        if rollout["promoting"] == true && flight.heading == Heading::Steps {
+            let mut flight = flight.clone();
+            flight.begin_promotion();
+            return Cow::Owned(Self { rollout: Some(flight), ..self.clone() });
+        }
+        Cow::Borrowed(self)
     }
 
     /// Takes in that a rollout has ended where it was heading.
@@ -247,7 +256,16 @@ impl Record {
 
     /// Whether both say the same, in whichever version of the format.
     pub(crate) fn says_the_same(&self, other: &Self) -> bool {
-        *self == Self { version: self.version, ..other.clone() }
+        let Self { version: _, sequence, rollout, rejected, promoted, cooldown_until, last } = self;
+        (sequence, rollout, rejected, promoted, cooldown_until, last)
+            == (
+                &other.sequence,
+                &other.rollout,
+                &other.rejected,
+                &other.promoted,
+                &other.cooldown_until,
+                &other.last,
+            )
     }
 
     /// The entry about a rejected candidate.

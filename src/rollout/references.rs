@@ -42,10 +42,39 @@ pub struct Missing {
     pub message: String,
 }
 
+/// The objects that a variant can name: what a look-up depends on besides the names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Catalog {
+    /// As [`World::packs`].
+    pub packs: Vec<Arc<Object>>,
+    /// As [`World::providers`].
+    pub providers: Option<Vec<Arc<Object>>>,
+    /// As [`World::tool_registries`].
+    pub tool_registries: Option<Vec<Arc<Object>>>,
+}
+
+impl Catalog {
+    /// What can be named in `world`.
+    pub fn of(world: &World) -> Self {
+        let World { packs, providers, tool_registries, .. } = world;
+        Self { packs: packs.clone(), providers: providers.clone(), tool_registries: tool_registries.clone() }
+    }
+
+    /// Whether this is what can be named in `world`.
+    pub fn is_of(&self, world: &World) -> bool {
+        let Self { packs, providers, tool_registries } = self;
+        *packs == world.packs && *providers == world.providers && *tool_registries == world.tool_registries
+    }
+}
+
 impl References {
-    /// Looks up what `variant` names.
-    pub fn resolve(world: &World, variant: &Variant) -> Self {
-        Self { pack: pack(world, variant), providers: providers(world, variant), registry: registry(world, variant) }
+    /// Looks up what `variant` of an agent in `namespace` names.
+    pub fn resolve(catalog: &Catalog, namespace: &str, variant: &Variant) -> Self {
+        Self {
+            pack: pack(catalog, namespace, variant),
+            providers: providers(catalog, namespace, variant),
+            registry: registry(catalog, namespace, variant),
+        }
     }
 
     /// What keeps this variant from being tried: the first thing that is missing.
@@ -62,8 +91,8 @@ impl References {
     }
 }
 
-fn pack(world: &World, variant: &Variant) -> Result<Arc<Object>, Missing> {
-    let found = prompt_pack::resolve_pack(&world.packs, world.agent.namespace(), &variant.pack)
+fn pack(catalog: &Catalog, own: &str, variant: &Variant) -> Result<Arc<Object>, Missing> {
+    let found = prompt_pack::resolve_pack(&catalog.packs, own, &variant.pack)
         .map_err(|error| Missing { reason: error.reason(), message: error.to_string() })?;
     // A pack that its own controller found to be broken must not be rolled out (reference 3.2, W22).
     match prompt_pack::PromptPack::read(found).rejected {
@@ -72,13 +101,13 @@ fn pack(world: &World, variant: &Variant) -> Result<Arc<Object>, Missing> {
     }
 }
 
-fn providers(world: &World, variant: &Variant) -> Checked<Vec<(ProviderRef, Arc<Object>)>> {
-    let Some(known) = &world.providers else {
+fn providers(catalog: &Catalog, own: &str, variant: &Variant) -> Checked<Vec<(ProviderRef, Arc<Object>)>> {
+    let Some(known) = &catalog.providers else {
         return if variant.providers.is_empty() { Checked::Found(Vec::new()) } else { Checked::NotServed };
     };
     let mut found = Vec::new();
     for reference in &variant.providers {
-        let namespace = reference.namespace.as_deref().unwrap_or_else(|| world.agent.namespace());
+        let namespace = reference.namespace.as_deref().unwrap_or(own);
         let missing = |reason, message| Checked::Missing(Missing { reason, message });
         let name = &reference.provider;
         let Some(provider) = known.iter().find(|p| p.name() == name && p.namespace() == namespace) else {
@@ -106,16 +135,15 @@ fn providers(world: &World, variant: &Variant) -> Checked<Vec<(ProviderRef, Arc<
     Checked::Found(found)
 }
 
-fn registry(world: &World, variant: &Variant) -> Checked<Option<Arc<Object>>> {
+fn registry(catalog: &Catalog, own: &str, variant: &Variant) -> Checked<Option<Arc<Object>>> {
     let Some(reference) = &variant.registry else { return Checked::Found(None) };
-    let own = world.agent.namespace();
     if reference.namespace.as_deref().is_some_and(|namespace| namespace != own) {
         return Checked::Missing(Missing {
             reason: "ToolRegistryCrossNamespace",
             message: format!("ToolRegistry {} must be in the agent's own namespace {own}", reference.name),
         });
     }
-    let Some(known) = &world.tool_registries else { return Checked::NotServed };
+    let Some(known) = &catalog.tool_registries else { return Checked::NotServed };
     match known.iter().find(|registry| registry.name() == reference.name && registry.namespace() == own) {
         Some(registry) => Checked::Found(Some(Arc::clone(registry))),
         None => Checked::Missing(Missing {

@@ -1,13 +1,17 @@
 //! The world, read: variants, references and Deployments of one agent as the decisions need them.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::api::duration::parse_duration;
-use crate::api::{AgentRuntime, Pause, Rollout, Step, TrafficMode, names};
+use crate::api::{AgentRuntime, FieldError, Pause, Rollout, Step, TrafficMode, names};
 use crate::ids::{AgentKey, Digest, Uid, Weight};
 use crate::object::{Kind, Object, ObjectKey};
 use crate::rollout::observed::Deployment;
+use crate::rollout::reading::{Reading, Said};
 use crate::rollout::record::{Delivery, Flight, Record};
 use crate::rollout::references::References;
 use crate::rollout::split::{Split, delivered, split};
@@ -19,67 +23,87 @@ use crate::writeback::plan::{base, trial};
 const DEFAULT_PROGRESS_DEADLINE: SignedDuration = SignedDuration::from_secs(600);
 
 /// A readable agent with everything around it.
-pub(crate) struct Scene<'a> {
+pub struct Scene<'a> {
     pub(crate) world: &'a World,
     pub(crate) now: Timestamp,
-    pub(crate) key: AgentKey,
-    pub(crate) uid: Uid,
-    pub(crate) spec: AgentRuntime,
+    /// The agent without its status and record.
+    pub(crate) essence: &'a Arc<Object>,
+    pub(crate) key: &'a AgentKey,
+    pub(crate) uid: &'a Uid,
+    /// The objects that a candidate may have.
+    pub(crate) candidate_keys: &'a [ObjectKey],
+    /// The other agents that it calls.
+    pub(crate) peers: &'a [AgentKey],
+    pub(crate) spec: &'a AgentRuntime,
     /// What the spec says, without the candidate.
-    pub(crate) stable: Variant,
-    pub(crate) stable_references: References,
+    pub(crate) stable: &'a Variant,
+    pub(crate) stable_references: &'a References,
     /// What the candidate in the spec says; `None` where there is none.
-    pub(crate) candidate: Option<Variant>,
-    pub(crate) candidate_references: Option<References>,
+    pub(crate) candidate: Option<&'a Variant>,
+    pub(crate) candidate_references: Option<&'a References>,
     /// The stable Deployment, if it is ours.
     pub(crate) stable_deployment: Option<Deployment>,
     /// The candidate's Deployment, if it is ours.
     pub(crate) candidate_deployment: Option<Deployment>,
     /// What the annotation says.
-    pub(crate) written: Record,
+    pub(crate) written: &'a Record,
     /// What annotation and status say together.
-    pub(crate) record: Record,
+    pub(crate) record: Cow<'a, Record>,
+    /// What lives, with its names: they are looked up for each object.
+    live: Vec<(&'a str, &'a Arc<Object>)>,
 }
 
 impl<'a> Scene<'a> {
-    pub(crate) fn read(world: &'a World, spec: AgentRuntime, now: Timestamp) -> Self {
-        let agent = &world.agent;
-        let packs: Vec<&Object> = world.packs.iter().map(AsRef::as_ref).collect();
-        let namespace = agent.namespace();
-        let stable = Variant::of_spec(&spec, namespace, &packs);
-        let candidate = spec
-            .rollout
-            .as_ref()
-            .and_then(|rollout| rollout.candidate.as_ref())
-            .map(|candidate| Variant::of_candidate(&spec, candidate, namespace, &packs));
-        let uid = agent.uid().unwrap_or_else(|| Uid::new(""));
-        let own = |name: &str| {
-            world.live(&Kind::DEPLOYMENT, name).filter(|d| d.is_controlled_by(&uid)).map(|d| Deployment::read(d))
-        };
-        let written = Record::parse(agent.annotation(names::RECORD_ANNOTATION));
-        let record = written.clone().with_status(agent.at("/status").unwrap_or(&Value::Null));
-        Self {
-            now,
-            key: AgentKey::new(namespace, agent.name()),
-            stable_references: References::resolve(world, &stable),
-            candidate_references: candidate.as_ref().map(|candidate| References::resolve(world, candidate)),
-            stable_deployment: own(agent.name()),
-            candidate_deployment: own(&names::candidate_deployment(agent.name())),
-            written,
-            record,
-            uid,
+    /// Reads a world. What `reading` knows of the one before is not read again.
+    ///
+    /// # Errors
+    /// All fields of the spec that cannot be used.
+    pub fn read(reading: &'a mut Reading, world: &'a World, now: Timestamp) -> Result<Self, Vec<FieldError>> {
+        let (said, written) = reading.of(world)?;
+        let Said { agent: essence, key, uid, candidate_keys, peers, spec, .. } = said;
+        let mut scene = Self {
             world,
+            now,
+            essence,
+            key,
+            uid,
+            candidate_keys,
+            peers,
             spec,
-            stable,
-            candidate,
-        }
+            stable: &said.stable,
+            stable_references: &said.stable_references,
+            candidate: said.candidate.as_ref(),
+            candidate_references: said.candidate_references.as_ref(),
+            stable_deployment: None,
+            candidate_deployment: None,
+            written,
+            record: written.with_status(world.agent.at("/status").unwrap_or(&Value::Null)),
+            live: world.live.iter().map(|object| (object.name(), object)).collect(),
+        };
+        let own = |name: &str| {
+            let live = scene.live(&Kind::DEPLOYMENT, name).filter(|live| live.is_controlled_by(uid));
+            live.map(|live| Deployment::read(live))
+        };
+        let (stable, candidate) = (own(&key.name), own(&names::candidate_deployment(&key.name)));
+        (scene.stable_deployment, scene.candidate_deployment) = (stable, candidate);
+        Ok(scene)
+    }
+
+    /// The live object under `name` in the agent's namespace.
+    pub(crate) fn live(&self, kind: &Kind, name: &str) -> Option<&'a Arc<Object>> {
+        self.live.iter().find(|(other, object)| *other == name && object.is_of(kind)).map(|(_, object)| *object)
+    }
+
+    /// The live object that `key` names.
+    pub(crate) fn live_at(&self, key: &ObjectKey) -> Option<&'a Arc<Object>> {
+        self.live.iter().find(|(name, object)| *name == key.name && object.is_named_by(key)).map(|(_, object)| *object)
     }
 
     /// Who sits on one of the agent's Deployment names without being this agent's: a name is checked before anything
     /// under it is written or deleted.
     pub(crate) fn squatter(&self, deployment: &str) -> Option<String> {
         let other = AgentKey::new(&self.key.namespace, deployment);
-        if other != self.key && self.world.live_at(&ObjectKey::agent(&other)).is_some() {
+        if other != *self.key && self.live_at(&ObjectKey::agent(&other)).is_some() {
             return Some(format!("the name {deployment} belongs to the AgentRuntime {other}"));
         }
         let key = ObjectKey::new(Kind::DEPLOYMENT, &self.key.namespace, deployment);
@@ -88,25 +112,25 @@ impl<'a> Scene<'a> {
 
     /// Whether something is under a name of the agent that is not the agent's.
     pub(crate) fn is_foreign(&self, key: &ObjectKey) -> bool {
-        self.world.live_at(key).is_some_and(|live| !live.is_controlled_by(&self.uid))
+        self.live_at(key).is_some_and(|live| !live.is_controlled_by(self.uid))
     }
 
     /// `status` as it lives.
-    pub(crate) fn live_status(&self) -> &Value {
+    pub(crate) fn live_status(&self) -> &'a Value {
         self.world.agent.at("/status").unwrap_or(&Value::Null)
     }
 
-    pub(crate) fn rollout(&self) -> Option<&Rollout> {
+    pub(crate) fn rollout(&self) -> Option<&'a Rollout> {
         self.spec.rollout.as_ref()
     }
 
-    pub(crate) fn steps(&self) -> &[Step] {
+    pub(crate) fn steps(&self) -> &'a [Step] {
         self.rollout().map(|rollout| rollout.steps.as_slice()).unwrap_or_default()
     }
 
     /// `spec.rollout.steps` as it stands in the object.
-    pub(crate) fn steps_spec(&self) -> Value {
-        self.world.agent.at("/spec/rollout/steps").cloned().unwrap_or(Value::Null)
+    pub(crate) fn steps_spec(&self) -> &'a Value {
+        self.world.agent.at("/spec/rollout/steps").unwrap_or(&Value::Null)
     }
 
     /// The object that a decision is about: the manifest where there is one.

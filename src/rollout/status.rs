@@ -1,7 +1,7 @@
 //! `status` of the AgentRuntime: the fields, conditions and messages of the seeds and of reference section 2.
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::api::FieldError;
 use crate::ids::RolloutId;
@@ -172,14 +172,12 @@ pub(crate) fn render(scene: &Scene<'_>, course: &Course, report: &Report, troubl
     let mut status = Map::new();
     status.insert("phase".into(), phase.into());
     status.insert("observedGeneration".into(), agent.generation().into());
-    status.insert(
-        "replicas".into(),
-        json!({
-            "desired": scene.total(course.record.rollout.as_ref()),
-            "ready": ready,
-            "available": sum(|deployment| deployment.available),
-        }),
-    );
+    let replicas = [
+        ("desired", scene.total(course.record.rollout.as_ref()).into()),
+        ("ready", ready.into()),
+        ("available", sum(|deployment| deployment.available).into()),
+    ];
+    status.insert("replicas".into(), object(replicas));
     if !report.stable_version.is_empty() {
         status.insert("activeVersion".into(), report.stable_version.clone().into());
     }
@@ -194,31 +192,36 @@ pub(crate) fn render(scene: &Scene<'_>, course: &Course, report: &Report, troubl
 /// upon. The rest is numbers and sentences, which may wait for the next that change.
 pub(crate) fn is_urgent(scene: &Scene<'_>, course: &Course, wanted: &Object) -> bool {
     let (live, wanted) = (scene.live_status(), wanted.at("/status").unwrap_or(&Value::Null));
-    let is_told = scene.written.clone().with_status(wanted).says_the_same(&course.record);
-    let written = if is_told { &scene.written } else { &course.record };
-    let memory = |status: &Value| {
-        let record = written.clone().with_status(status);
+    let is_told = scene.written.with_status(wanted).says_the_same(&course.record);
+    let written = if is_told { scene.written } else { &course.record };
+    let memory = |status| {
+        let record = written.with_status(status);
         let progress = record.rollout.as_ref().map(|flight| StepProgress::read(status, flight.started_at));
         (record, progress)
     };
-    // Endpoints, the phase, the version that is active: whoever reads these acts upon them.
-    let facts = |status: &Value| -> Map<String, Value> {
-        let told = |name: &str| !["replicas", "observedGeneration", "rollout", "conditions"].contains(&name);
-        let fields = status.as_object().into_iter().flatten().filter(|(name, _)| told(name));
-        fields.map(|(name, value)| (name.clone(), value.clone())).collect()
-    };
-    // Somebody has pushed and looks whether anything happens.
-    let announced = |status: &Value| (status["rollout"]["active"].clone(), status["rollout"]["startedAt"].clone());
-    // That a rollout is active is said by the rest of the status, too.
-    let verdicts = |status: &Value| -> Vec<(Value, Value)> {
-        let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let others = conditions.iter().filter(|condition| condition["type"] != "RolloutActive");
-        others.map(|condition| (condition["type"].clone(), condition["status"].clone())).collect()
-    };
-    facts(live) != facts(wanted)
+    facts(live).ne(facts(wanted))
         || announced(live) != announced(wanted)
-        || verdicts(live) != verdicts(wanted)
+        || verdicts(live).ne(verdicts(wanted))
         || memory(live) != memory(wanted)
+}
+
+/// Endpoints, the phase, the version that is active: whoever reads these acts upon them.
+fn facts(status: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    let is_told = |name: &str| !["replicas", "observedGeneration", "rollout", "conditions"].contains(&name);
+    status.as_object().into_iter().flatten().filter(move |(name, _)| is_told(name))
+}
+
+/// Somebody has pushed and looks whether anything happens.
+fn announced(status: &Value) -> (&Value, &Value) {
+    let rollout = &status["rollout"];
+    (&rollout["active"], &rollout["startedAt"])
+}
+
+/// The conditions. That a rollout is active is said by the rest of the status, too.
+fn verdicts(status: &Value) -> impl Iterator<Item = (&Value, &Value)> {
+    let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let others = conditions.iter().filter(|condition| condition["type"] != "RolloutActive");
+    others.map(|condition| (&condition["type"], &condition["status"]))
 }
 
 /// Reasons that make the phase Failed (reference 2.3).
@@ -294,7 +297,7 @@ fn conditions(scene: &Scene<'_>, course: &Course, report: &Report, troubles: &Tr
         reason: "NotChecked",
         message: format!("the cluster serves no {what}: the references are passed through unchecked"),
     };
-    let candidate = scene.candidate_references.as_ref();
+    let candidate = scene.candidate_references;
     let is_unserved = matches!(scene.stable_references.providers, Checked::NotServed)
         || candidate.is_some_and(|references| matches!(references.providers, Checked::NotServed));
     conditions.push(match &scene.stable_references.providers {
@@ -400,23 +403,28 @@ pub(crate) fn render_invalid(world: &World, errors: &[FieldError], now: Timestam
 /// The object to apply: conditions keep the time of their last transition as long as their status stays.
 fn finish(agent: &Object, mut status: Map<String, Value>, conditions: Vec<Condition>, now: Timestamp) -> Object {
     let live = agent.at("/status/conditions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let now = Value::from(now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    let now = || Value::from(now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     let conditions: Vec<Value> = conditions
         .into_iter()
         .map(|condition| {
             let before = live.iter().find(|c| c["type"] == condition.kind && c["status"] == condition.status);
-            json!({
-                "type": condition.kind,
-                "status": condition.status,
-                "reason": condition.reason,
-                "message": condition.message,
-                "observedGeneration": agent.generation(),
-                "lastTransitionTime": before.map_or_else(|| now.clone(), |c| c["lastTransitionTime"].clone()),
-            })
+            object([
+                ("type", condition.kind.into()),
+                ("status", condition.status.into()),
+                ("reason", condition.reason.into()),
+                ("message", condition.message.into()),
+                ("observedGeneration", agent.generation().into()),
+                ("lastTransitionTime", before.map_or_else(now, |before| before["lastTransitionTime"].clone())),
+            ])
         })
         .collect();
     status.insert("conditions".into(), conditions.into());
     let mut object = Object::bare(&ObjectKey::new(Kind::AGENT_RUNTIME, agent.namespace(), agent.name()));
     object.fields_mut().insert("status".into(), Value::Object(status));
     object
+}
+
+/// Moved and not by `json!`, which copies what is put into it.
+fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>().into()
 }
