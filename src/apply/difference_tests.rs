@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::apply::{Difference, difference};
+use crate::apply::{Difference, difference, is_same_but_status};
 use crate::cluster::{FieldManager, Part};
 use crate::object::Object;
 
@@ -280,4 +280,50 @@ fn the_status_is_compared_only_when_it_is_asked_for() {
     };
     let paths: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
     assert_eq!(paths, ["status.conditions[type=Ready].lastTransitionTime", "status.conditions[type=Ready].message"]);
+}
+
+#[test]
+fn two_states_are_the_same_to_an_apply_if_no_more_than_the_status_and_its_owners_differ() {
+    let live = || {
+        owned(
+            object(json!({
+                "apiVersion": "apps/v1", "kind": "Deployment",
+                "metadata": {"resourceVersion": "1", "generation": 2, "labels": {"a": "b"}},
+                "spec": {"replicas": 3}, "status": {"replicas": 3},
+            })),
+            &[
+                ("serin-rollout", "Apply", json!({"f:spec": {"f:replicas": {}}})),
+                ("kube-controller-manager", "Update", json!({"f:metadata": {}, "f:status": {"f:replicas": {}}})),
+            ],
+        )
+    };
+    let is_same = |path: &[&str], value: Value| {
+        let mut other = live();
+        other.set(path, value);
+        is_same_but_status(&live(), &other)
+    };
+    assert!(is_same(&["status"], json!({"replicas": 1, "availableReplicas": 1})));
+    assert!(is_same(&["metadata", "resourceVersion"], json!("2")));
+    for (path, value) in [
+        (&["spec", "replicas"][..], json!(2)),
+        (&["metadata", "labels", "a"], json!("c")),
+        (&["metadata", "generation"], json!(3)),
+        (&["metadata", "annotations"], json!({})),
+        (&["metadata", "managedFields"], json!([])),
+        (&["data"], json!({})),
+    ] {
+        assert!(!is_same(path, value), "{path:?}");
+    }
+    let with_entry = |index: usize, edit: fn(&mut Value)| {
+        let mut value = live().into_value();
+        edit(&mut value["metadata"]["managedFields"][index]);
+        is_same_but_status(&live(), &object(value))
+    };
+    assert!(with_entry(1, |entry| entry["time"] = json!("2026-01-01T00:00:00Z")));
+    assert!(with_entry(1, |entry| entry["fieldsV1"]["f:status"] = json!({"f:availableReplicas": {}})));
+    assert!(!with_entry(1, |entry| entry["fieldsV1"]["f:metadata"] = json!({"f:annotations": {}})));
+    assert!(!with_entry(1, |entry| entry["manager"] = json!("kubectl")));
+    assert!(!with_entry(1, |entry| entry["subresource"] = json!("status")));
+    assert!(!with_entry(0, |entry| entry["operation"] = json!("Update")));
+    assert!(!with_entry(0, |entry| entry["fieldsV1"]["f:spec"] = json!({})));
 }

@@ -12,7 +12,7 @@ use crate::reconcile::leader::Leading;
 use crate::reconcile::source::{Loaded, Retraction, Source};
 use crate::reconcile::sync::REFUSED_RETRY;
 use crate::reconcile::{Core, Key, Next, PassError};
-use crate::rollout::{Effect, GitView, ManifestStanding, Origin, Publish, Record, Verdict, World, evaluate};
+use crate::rollout::{Effect, GitView, ManifestStanding, Origin, Publish, Record, Verdict, World, evaluate_with};
 use crate::telemetry::event;
 
 /// How long until a name that somebody else has is looked at again: no watch tells when it is free.
@@ -40,7 +40,11 @@ impl Core {
         let origin = self.origin(agent, &live, source.as_ref(), is_synced).await?;
         let world = self.observe(agent, live, origin).await?;
         let is_name_taken = is_name_taken(&world);
-        let verdict = evaluate(&world, self.clock.now());
+        let mut memo = self.memos.take(agent);
+        let verdict = evaluate_with(&mut memo, &world, self.clock.now());
+        if verdict.report.rollout.is_some() {
+            self.memos.put(agent, memo);
+        }
         let source = source.as_ref().map(|(source, _)| source);
         if let Some(source) = source {
             // What another source was to write down about it is not its business any more.

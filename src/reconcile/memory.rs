@@ -123,6 +123,7 @@ impl Core {
     /// The agent is gone.
     pub(super) fn forget(&self, agent: &AgentKey) -> Option<(Key, Timestamp)> {
         self.forget_references(agent);
+        self.memos.forget(agent);
         let memory = self.agents().remove(agent)?;
         event::AgentForgotten { agent }.emit(&self.metrics);
         memory.source.map(|source| (Key::Status(source), self.clock.now()))

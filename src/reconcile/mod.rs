@@ -10,6 +10,7 @@ mod credentials;
 pub mod daemon;
 pub mod leader;
 mod memory;
+mod memos;
 mod observe;
 mod owners;
 mod publish;
@@ -164,6 +165,7 @@ pub struct Core {
     left_behind: Mutex<BTreeMap<String, BTreeSet<ObjectKey>>>,
     metrics: Metrics,
     agents: Mutex<BTreeMap<AgentKey, Box<AgentMemory>>>,
+    memos: memos::Memos,
     credentials: Mutex<BTreeMap<ObjectKey, credentials::Known>>,
     references: Mutex<references::References>,
     published: Mutex<BTreeMap<SourceName, status::Published>>,
@@ -189,6 +191,7 @@ impl Core {
             left_behind: Mutex::default(),
             metrics,
             agents: Mutex::default(),
+            memos: memos::Memos::default(),
             credentials: Mutex::default(),
             references: Mutex::default(),
             published: Mutex::default(),
@@ -242,6 +245,7 @@ impl Core {
     /// matters is in git and in the cluster, as after a restart.
     pub fn start_over(&self) {
         let agents = std::mem::take(&mut *self.agents());
+        self.memos.forget_all();
         agents.keys().for_each(|agent| self.metrics.rollout.forget(agent));
         self.published().clear();
         self.sources.values().for_each(|source| source.start_over());

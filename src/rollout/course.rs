@@ -56,8 +56,12 @@ pub(crate) struct AtStep {
 
 /// Decides where the rollout stands and goes.
 pub(crate) fn decide(scene: &Scene<'_>) -> Course {
-    let mut course =
-        Course { record: scene.record.clone().into_owned(), standing: Standing::Idle(None), facts: Vec::new(), wake_at: None };
+    let mut course = Course {
+        record: scene.record.clone().into_owned(),
+        standing: Standing::Idle(None),
+        facts: Vec::new(),
+        wake_at: None,
+    };
     settle(scene, &mut course);
     match course.record.rollout.take() {
         None => idle(scene, &mut course),

@@ -258,14 +258,7 @@ impl Record {
     pub(crate) fn says_the_same(&self, other: &Self) -> bool {
         let Self { version: _, sequence, rollout, rejected, promoted, cooldown_until, last } = self;
         (sequence, rollout, rejected, promoted, cooldown_until, last)
-            == (
-                &other.sequence,
-                &other.rollout,
-                &other.rejected,
-                &other.promoted,
-                &other.cooldown_until,
-                &other.last,
-            )
+            == (&other.sequence, &other.rollout, &other.rejected, &other.promoted, &other.cooldown_until, &other.last)
     }
 
     /// The entry about a rejected candidate.

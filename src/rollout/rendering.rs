@@ -95,12 +95,7 @@ impl Rendering {
 }
 
 impl Ingredients {
-    fn of(
-        scene: &Scene<'_>,
-        track: Track,
-        variant: &Variant,
-        references: &References,
-    ) -> Result<Self, Obstacle> {
+    fn of(scene: &Scene<'_>, track: Track, variant: &Variant, references: &References) -> Result<Self, Obstacle> {
         let pack = references.pack.as_ref().map_err(Obstacle::from)?;
         let providers = match &references.providers {
             Checked::Found(found) => found

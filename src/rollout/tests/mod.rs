@@ -1,6 +1,7 @@
 //! The engine, question by question, on a bench: effects are performed on plain objects, pods do as the test says.
 
 mod changes;
+mod memo;
 mod nonsense;
 mod promotion;
 mod rollback;
@@ -22,7 +23,7 @@ use crate::ids::{CommitSha, SourceName};
 use crate::object::{Kind, Object, ObjectKey};
 use crate::rollout::verdict::{Effect, Fact, Verdict};
 use crate::rollout::world::{GitView, ManifestStanding, Origin, Publish, World};
-use crate::rollout::{Decision, Record, evaluate};
+use crate::rollout::{Decision, Memo, Record, evaluate, evaluate_with};
 use crate::workload::WorkloadSettings;
 
 /// An agent, its surroundings and a clock.
@@ -31,6 +32,8 @@ pub(super) struct Bench {
     pub(super) now: Timestamp,
     /// Everything that happened, in order.
     pub(super) facts: Vec<Fact>,
+    /// What the engine remembers from pass to pass.
+    memo: Memo,
     uids: u32,
 }
 
@@ -69,7 +72,7 @@ impl Bench {
             story: Vec::new(),
             settings: Arc::new(WorkloadSettings::default()),
         };
-        Self { world, now: "2026-01-01T00:00:00Z".parse().unwrap(), facts: Vec::new(), uids: 0 }
+        Self { world, now: "2026-01-01T00:00:00Z".parse().unwrap(), facts: Vec::new(), memo: Memo::default(), uids: 0 }
     }
 
     /// As [`Bench::new`], with stable deployed and healthy and the candidate pack 2.0.0 set.
@@ -85,7 +88,8 @@ impl Bench {
 
     /// Evaluates once and performs the effects.
     pub(super) fn pass(&mut self) -> Verdict {
-        let verdict = evaluate(&self.world, self.now);
+        let verdict = evaluate_with(&mut self.memo, &self.world, self.now);
+        assert_eq!(verdict, evaluate(&self.world, self.now), "with a memo and without");
         for effect in &verdict.effects {
             self.perform(effect);
         }

@@ -111,3 +111,10 @@ fn the_role_is_bound_to_the_account_that_the_pods_run_as() {
     fixture.agent["spec"]["podOverrides"] = json!({"serviceAccountName": "own"});
     assert_eq!(accounts(&fixture), "own");
 }
+
+#[test]
+fn nothing_of_the_candidate_has_a_name_of_stable() {
+    let agent = AgentKey::new("shop", "support");
+    let stable = keys(&agent, Track::Stable);
+    assert!(keys(&agent, Track::Candidate).iter().all(|key| !stable.contains(key)));
+}
