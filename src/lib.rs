@@ -13,11 +13,12 @@
 //!            located       what is gone is pruned
 //!            problems
 //!                              ┌──────────────────────────────────────────► cluster.apply   (serin-rollout)
-//!  cluster ──► World ───► rollout::evaluate(&World, now)                     record, status, Deployments, ...
-//!  (shared     agent,          │ where does it stand      (course)
-//!   watches)   packs,          │ how many pods each       (pods)
-//!              Deployments     │ what differs             (effects)
-//!  clock ────► now             │ what is to be decided    (decide)
+//!  cluster ──► World ───► rollout::evaluate_with(Memo, World, now)           record, status, Deployments, ...
+//!  (shared     agent,          │ read:      what do they say        (scene)
+//!   watches)   packs,          │ decide:    where does it stand     (course)
+//!              Deployments     │            how many pods each      (pods)
+//!  clock ────► now             │            what is due             (decide)
+//!                              │ write out: what differs            (effects, status)
 //!                              └─► Decision ─► writeback::plan ─► commit ─► git.publish
 //!                                              minimal edit,       on top of what was read,
 //!                                              verified            or judged anew
@@ -31,8 +32,12 @@
 //! 2. [`reconcile::Core::run`] takes it, with the proof that this process leads ([`reconcile::leader::Leading`]). For an agent,
 //!    the shell first makes the AgentRuntime what git says ([`apply::plan_sync`]; of several sources, whose it is says
 //!    [`apply::Claimants`]), then reads everything that bears on it into a [`rollout::World`].
-//! 3. [`rollout::evaluate`] answers with effects in order, the decision that is due, and when to look again. It names no
-//!    clock, no client and no repository.
+//! 3. [`rollout::evaluate_with`] answers with effects in order, the decision that is due, and when to look again. It names no
+//!    clock, no client and no repository. What it has worked out and need not work out again it leaves in a [`rollout::Memo`],
+//!    which the shell keeps for the next pass as long as a rollout is in flight. Each thing in it lies beside all that it was made
+//!    from and is used only while that is the same, so the answer is that of [`rollout::evaluate`], which has none; tests compare
+//!    the two after every change that they can think of. It may be lost at any time, and of very many rollouts at once only some
+//!    have one.
 //! 4. The shell performs the effects: first what is durable (the record, the status), then pods that come, then pods that
 //!    go. The first failure ends the pass; the next one starts afresh.
 //! 5. A decision goes to the source's outbox; [`writeback::plan`](writeback::plan::plan) turns it into an edit of the

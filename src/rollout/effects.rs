@@ -183,11 +183,11 @@ struct Trouble {
 
 /// Applies a rendered object if it differs from what lives. Gives back why it cannot live.
 fn ensure(scene: &Scene<'_>, rendered: &mut Rendered, workload: &mut Workload) -> Option<Trouble> {
-    if scene.is_foreign(&rendered.key) {
+    let live = scene.live_at(&rendered.key);
+    if live.is_some_and(|live| !live.is_controlled_by(scene.uid)) {
         let why = format!("a {} is there that does not belong to this agent", rendered.key);
         return Some(Trouble { is_refused: false, why });
     }
-    let live = scene.live_at(&rendered.key);
     if live.is_some_and(|live| live.is_terminating()) {
         return None;
     }
