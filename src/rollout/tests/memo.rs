@@ -127,8 +127,10 @@ fn spoil(object: &mut Arc<Object>, place: &str, dice: &mut Dice) {
     }
 }
 
+type Change = fn(&mut World);
+
 /// Each input that is no object, changed so that the answer must be another one.
-fn changes() -> Vec<(&'static str, fn(&mut World))> {
+fn changes() -> Vec<(&'static str, Change)> {
     fn settings(world: &mut World) -> &mut WorkloadSettings {
         Arc::make_mut(&mut world.settings)
     }
@@ -237,7 +239,9 @@ fn whatever_happens_one_after_the_other_the_answer_with_a_memo_is_that_without()
                 }
                 // The same again, elsewhere in memory.
                 2 => {
-                    objects(&mut bench.world).into_iter().for_each(|object| *object = Arc::new(object.as_ref().clone()))
+                    for object in objects(&mut bench.world) {
+                        *object = Arc::new(object.as_ref().clone());
+                    }
                 }
                 3 => {
                     let changes = changes();
