@@ -9,9 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::ids::AgentKey;
 use crate::rollout::Memo;
 
-/// Of more rollouts at once, the others are evaluated without: one takes about 200 KiB, and a fleet that is rolled out in one
-/// push must not take memory for each of its agents.
-const MOST: usize = 500;
+/// Of more rollouts at once, the others are evaluated without. One takes up to a megabyte, most of it two Deployments as they
+/// are rendered and the two that live, which it keeps unpacked; a fleet that is rolled out in one push must not take that for
+/// each of its agents.
+const MOST: usize = 128;
 
 /// The memos that there are.
 #[derive(Default)]
@@ -41,6 +42,12 @@ impl Memos {
         self.all().clear();
     }
 
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.all().len()
+    }
+
     fn all(&self) -> MutexGuard<'_, BTreeMap<AgentKey, Memo>> {
         // Whoever panicked with it has left it whole: each change is one call.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -51,21 +58,17 @@ impl Memos {
 mod tests {
     use super::*;
 
-    fn count(memos: &Memos) -> usize {
-        memos.all().len()
-    }
-
     #[test]
     fn there_are_never_more_memos_than_there_is_room_for() {
         let memos = Memos::default();
         for i in 0..MOST + 10 {
             memos.put(&AgentKey::new("n", format!("a{i}")), Memo::default());
         }
-        assert_eq!(count(&memos), MOST);
+        assert_eq!(memos.count(), MOST);
         let _taken = memos.take(&AgentKey::new("n", "a0"));
         memos.forget(&AgentKey::new("n", "a1"));
-        assert_eq!(count(&memos), MOST - 2);
+        assert_eq!(memos.count(), MOST - 2);
         memos.forget_all();
-        assert_eq!(count(&memos), 0);
+        assert_eq!(memos.count(), 0);
     }
 }

@@ -106,13 +106,8 @@ impl<'a> Scene<'a> {
         if other != *self.key && self.live_at(&ObjectKey::agent(&other)).is_some() {
             return Some(format!("the name {deployment} belongs to the AgentRuntime {other}"));
         }
-        let key = ObjectKey::new(Kind::DEPLOYMENT, &self.key.namespace, deployment);
-        self.is_foreign(&key).then(|| format!("a Deployment {deployment} is there that does not belong to this agent"))
-    }
-
-    /// Whether something is under a name of the agent that is not the agent's.
-    pub(crate) fn is_foreign(&self, key: &ObjectKey) -> bool {
-        self.live_at(key).is_some_and(|live| !live.is_controlled_by(self.uid))
+        let is_foreign = self.live(&Kind::DEPLOYMENT, deployment).is_some_and(|live| !live.is_controlled_by(self.uid));
+        is_foreign.then(|| format!("a Deployment {deployment} is there that does not belong to this agent"))
     }
 
     /// `status` as it lives.

@@ -406,8 +406,11 @@ fn finish(agent: &Object, mut status: Map<String, Value>, conditions: Vec<Condit
     let now = || Value::from(now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     let conditions: Vec<Value> = conditions
         .into_iter()
-        .map(|condition| {
-            let before = live.iter().find(|c| c["type"] == condition.kind && c["status"] == condition.status);
+        .enumerate()
+        .map(|(i, condition)| {
+            // Almost always it is in the same place.
+            let mut before = live.get(i).into_iter().chain(live);
+            let before = before.find(|c| c["type"] == condition.kind && c["status"] == condition.status);
             object([
                 ("type", condition.kind.into()),
                 ("status", condition.status.into()),

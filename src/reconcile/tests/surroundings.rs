@@ -181,3 +181,17 @@ fn the_management_plane_is_dialled_where_the_status_says() {
     assert_eq!(live.text("/status/serviceEndpoint"), Some("agent.prod.svc.cluster.local:8080"));
     assert!(live.at("/status/a2a").is_none());
 }
+
+#[test]
+fn an_agent_has_a_memo_exactly_while_it_is_rolled_out() {
+    let mut bench = Bench::alone("[{setWeight: 100}, {pause: {}}]");
+    bench.run_for(20);
+    assert_eq!(bench.core.memos.count(), 0, "at rest");
+    bench.write(AGENT, &agent("2.0.0", "[{setWeight: 100}, {pause: {}}]"));
+    bench.run_for(20);
+    assert_eq!(bench.core.memos.count(), 1, "in flight");
+    bench.write(AGENT, &agent("2.0.0", "[{setWeight: 100}]"));
+    bench.run_for(60);
+    assert_eq!((bench.promotions(), bench.version().as_str()), (1, "2.0.0"));
+    assert_eq!(bench.core.memos.count(), 0, "promoted, and at rest again");
+}
