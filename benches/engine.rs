@@ -6,11 +6,24 @@
 //! nothing else can. The floor is the writes themselves: every object that the engine has applied, serialized once and parsed
 //! once, which is what sending it and taking the answer costs any program that speaks JSON. All times are CPU time of the thread.
 //!
-//! What the profile said: a third of the time rendered objects, a fifth read single fields of JSON, a tenth made keys of objects.
-//! `Value::pointer` copies each name of a path twice, `Object::key` copied its texts for each live object that was looked at, and
-//! `json!` copies whatever is put into it: without these, and without the owners of fields that do not differ, an evaluation
-//! costs about three quarters of what it did (together; they were not measured one by one). Of what is left, most is memory for
-//! the objects that each pass renders anew to compare them. Not to render again what cannot have changed is not tried yet.
+//! What each row covers:
+//!
+//! * *decided*: [`serin::rollout::decide`] on worlds that are read already: where the rollout stands and goes, how many pods each
+//!   track gets, which decision is due and what it says. Nothing is read from JSON but what these ask for, and no object is made.
+//! * *read*: [`serin::rollout::Scene::read`], which looks whether the spec, what it names and the record are the same as in the
+//!   world before, and reads the Deployments.
+//! * *evaluate_with*: all of it, with what is written: objects rendered, compared with those that live, and copied where they
+//!   are to be applied. The memo is empty when the rollout begins, as it is in the daemon.
+//! * *at rest*: an agent after its rollout, with nothing to do; the daemon has no memo of it.
+//!
+//! What the profile said at first: a third of the time rendered objects, a fifth read single fields of JSON, a tenth made keys of
+//! objects. `Value::pointer` copies each name of a path twice, `Object::key` copied its texts for each live object that was looked
+//! at, and `json!` copies whatever is put into it: without these, and without the owners of fields that do not differ, an
+//! evaluation cost about three quarters of what it did (together; they were not measured one by one).
+//!
+//! Then: a pass rendered anew what cannot have changed since the last one. So the engine has a memo
+//! ([`serin::rollout::Memo`]), and passes that change nothing but a status or a number of pods render and compare nothing but
+//! that.
 //!
 //! `cargo bench --bench engine -- --rollouts=2000`
 
