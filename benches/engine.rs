@@ -23,7 +23,19 @@
 //!
 //! Then: a pass rendered anew what cannot have changed since the last one. So the engine has a memo
 //! ([`serin::rollout::Memo`]), and passes that change nothing but a status or a number of pods render and compare nothing but
-//! that.
+//! that. In one run at a load of 18 (floor 0.56 ms): 3.4 ms for a rollout with a memo and 6.1 ms without, an agent at rest 13 us
+//! and 147 us, and to decide 40 us of it.
+//!
+//! What did not help, in the same comparison: `evaluate` without a memo is 11 times the floor as it was before, although
+//! conditions are built without `json!`, records are not copied to be compared, urgency is asked only of a status that is
+//! written, and what lives is looked up by names that are read once. What these save is what it costs to make the essence
+//! of the agent, and what is worth keeping, for one pass alone.
+//!
+//! Of what is left with a memo a quarter renders: both tracks when the rollout begins, and both again when the promotion changes
+//! the spec. A fifth compares, of that most once after each write, whose answer is another object; a fifth reads, most of it
+//! the two or three times that the spec has changed; a twelfth makes the status anew in each pass; and as much copies the objects
+//! that are applied. Not tried: applies that share the rendered object instead of copying it, a comparison that ends at the first
+//! difference, a status that is compared before it is made.
 //!
 //! `cargo bench --bench engine -- --rollouts=2000`
 
