@@ -188,9 +188,11 @@ fn an_agent_has_a_memo_exactly_while_it_is_rolled_out() {
     bench.run_for(20);
     assert_eq!(bench.core.memos.count(), 0, "at rest");
     bench.write(AGENT, &agent("2.0.0", "[{setWeight: 100}, {pause: {}}]"));
+    bench.fetch();
     bench.run_for(20);
     assert_eq!(bench.core.memos.count(), 1, "in flight");
     bench.write(AGENT, &agent("2.0.0", "[{setWeight: 100}]"));
+    bench.fetch();
     bench.run_for(60);
     assert_eq!((bench.promotions(), bench.version().as_str()), (1, "2.0.0"));
     assert_eq!(bench.core.memos.count(), 0, "promoted, and at rest again");
