@@ -2,7 +2,7 @@
 //!
 //! Pure and total: no IO, no clock, no randomness, no `Result`. What is observed badly is data, what is specified badly
 //! is reported and moves nothing. [`evaluate`] is three steps: what was observed is read ([`Scene`]); from that alone is decided
-//! ([`decide`]) where the rollout stands (`course`), how many pods each track gets (`pods`) and whether a decision is due; and
+//! ([`decide()`]) where the rollout stands (`course`), how many pods each track gets (`pods`) and whether a decision is due; and
 //! that is written out as objects, of which those are effects that differ from what lives (`effects`, `status`).
 //!
 //! What was worked out in the pass before from the same inputs may be handed in as a [`Memo`]. It changes how long an answer
