@@ -41,6 +41,11 @@ impl Workload {
         }
     }
 
+    /// Whether objects are made or changed that pods need, so that the status is another one in a moment.
+    pub(crate) fn sets_up(&self) -> bool {
+        !self.up.is_empty()
+    }
+
     /// What comes before what goes: never fewer pods than there must be.
     pub(crate) fn into_effects(self) -> impl Iterator<Item = Effect> {
         self.up.into_iter().chain(self.down).chain(self.gone)

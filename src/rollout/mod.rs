@@ -110,7 +110,9 @@ fn write_out(rendering: &mut Rendering, scene: &Scene<'_>, decided: Decided) -> 
         effects::record_object(scene, &course, &status).and_then(|record| effects::apply(record, agent, Part::Main)),
     );
     if effects::differs(&status, agent, Part::Status) {
-        let is_urgent = status::is_urgent(scene, &course, &status);
+        // The first status of an agent tells what it has, when it has it.
+        let is_new = scene.live_status().is_null() && course.record.rollout.is_none();
+        let is_urgent = status::is_urgent(scene, &course, &status) && !(is_new && workload.sets_up());
         let apply = effects::write(status, agent, Part::Status);
         effects.push(if is_urgent { apply } else { apply.deferred() });
     }

@@ -257,7 +257,7 @@ fn whatever_happens_one_after_the_other_the_answer_with_a_memo_is_that_without()
                 }
                 6 => {
                     if let Origin::Git(git) = &mut bench.world.origin {
-                        git.publish = Publish::Pushing { rollout: RolloutId::new("r") };
+                        git.publish = Publish::Pushing { rollout: RolloutId::new("r"), why: String::new() };
                     }
                 }
                 _ => bench.world = origin.clone(),
