@@ -89,12 +89,10 @@ fn git_obstacle<'a>(scene: &'a Scene<'_>, rollout: &RolloutId) -> Option<&'a str
     }
 }
 
-/// What keeps the spec from being what git says.
+/// That the server does not take what git says.
 fn refusal(scene: &Scene<'_>) -> Option<String> {
-    let Origin::Git(GitView { standing: ManifestStanding::Refused(why), .. }) = &scene.world.origin else {
-        return None;
-    };
-    Some(format!("the spec is not what git says: {why}"))
+    let refused = synced(scene.world).filter(|condition| condition.reason == MANIFEST_REFUSED)?;
+    Some(format!("the spec is not what git says: {}", refused.message))
 }
 
 /// What it waits for, in words; `None`: nothing but time.
