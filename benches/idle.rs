@@ -9,6 +9,8 @@
 //!
 //! `cargo bench --bench idle -- --agents=100 --seconds=60`
 
+#[path = "common/agents.rs"]
+mod agents;
 #[expect(dead_code, reason = "each program uses a part of it")]
 mod common;
 #[expect(dead_code, reason = "each program uses a part of it")]
@@ -18,7 +20,8 @@ mod support;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::{Goal, Table, application, now, option, patiently};
+use agents::Agents;
+use common::{Goal, Table, application, now, option};
 use support::site::Site;
 
 fn main() {
@@ -36,13 +39,11 @@ async fn measure(agents: u64, seconds: u64) {
     }
     site.clone.commit("all of them");
     site.clone.push();
+    let watched = Agents::of(&site).await;
     let started = now();
     site.start().await;
-    patiently(agents, "all run", || async {
-        let list = site.list("agentruntimes").await;
-        list.iter().filter(|agent| !agent["status"]["serviceEndpoint"].is_null()).count() as u64 == agents
-    })
-    .await;
+    watched.until(agents, "all run", |agent| !agent["status"]["serviceEndpoint"].is_null()).await;
+    drop(watched);
     let installed = started.elapsed();
     site.until_looked_at().await;
     let process = Process::of(&site.namespace);

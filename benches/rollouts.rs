@@ -8,6 +8,8 @@
 //!
 //! `cargo bench --bench rollouts -- --agents=20`
 
+#[path = "common/agents.rs"]
+mod agents;
 #[expect(dead_code, reason = "each program uses a part of it")]
 mod common;
 #[expect(dead_code, reason = "each program uses a part of it")]
@@ -15,15 +17,14 @@ mod common;
 mod support;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
+use agents::Agents;
 use common::{Goal, Table, now, option, patiently};
 use futures::StreamExt as _;
 use serde_json::Value;
-use serin::clock::SystemClock;
 use serin::cluster::Cluster as _;
-use serin::cluster::api_server::{ApiServer, Connection, Namespaces, Settings, Watched};
+use serin::cluster::api_server::ApiServer;
 use serin::object::{Kind, ObjectKey};
 use support::control_plane::{AuditEvent, AuditMark, User};
 use support::kubelet::Behaviour;
@@ -49,14 +50,15 @@ async fn measure(agents: u64) {
         site.clone.write(&format!("packs/{version}.yaml"), &pack(&site.namespace, version));
     }
     push(&site, agents, &manifest);
+    let watched = Agents::of(&site).await;
     site.start().await;
-    until_at_rest(&site, agents, "1.0.0").await;
+    until_at_rest(&watched, agents, "1.0.0").await;
 
     let mark = site.plane.audit_mark();
     push(&site, agents, &manifest.candidate("2.0.0"));
     let started = now();
     site.announce();
-    until_at_rest(&site, agents, "2.0.0").await;
+    until_at_rest(&watched, agents, "2.0.0").await;
     let promoted = started.elapsed();
     let writes = writes(&site, mark);
 
@@ -65,7 +67,7 @@ async fn measure(agents: u64) {
     site.clone.pull();
     push(&site, agents, &paused.candidate("3.0.0"));
     site.announce();
-    until_paused(&site, agents).await;
+    until_paused(&watched, agents).await;
     let before = weights(&site).await;
     let mark = site.plane.audit_mark();
     site.kill();
@@ -120,24 +122,17 @@ fn push(site: &Site, agents: u64, manifest: &Manifest) {
     site.clone.push();
 }
 
-async fn until_at_rest(site: &Site, agents: u64, version: &str) {
+async fn until_at_rest(watched: &Agents, agents: u64, version: &str) {
     let is_at_rest = |agent: &Value| {
         let status = &agent["status"];
         status["activeVersion"] == version && status["rollout"]["active"] != true
     };
-    until_all(site, agents, version, is_at_rest).await;
+    watched.until(agents, version, is_at_rest).await;
 }
 
-async fn until_paused(site: &Site, agents: u64) {
+async fn until_paused(watched: &Agents, agents: u64) {
     let is_paused = |agent: &Value| agent["status"]["rollout"]["currentStep"] == 1;
-    until_all(site, agents, "all pause", is_paused).await;
-}
-
-async fn until_all(site: &Site, agents: u64, what: &str, holds: impl Fn(&Value) -> bool) {
-    patiently(agents, what, || async {
-        site.list("agentruntimes").await.iter().filter(|agent| holds(agent)).count() as u64 == agents
-    })
-    .await;
+    watched.until(agents, "all pause", is_paused).await;
 }
 
 /// Waits until the daemon counts all rollouts among those that it leads.
@@ -172,11 +167,7 @@ enum Waits {
 /// Sends the writes once more. Gives back how long it took, and how many the server refused.
 async fn floor(site: &Site, writes: &[AuditEvent], waits: Waits) -> (Duration, usize) {
     let client = site.plane.client(User::Admin).await;
-    let connection = Connection::Kubeconfig { path: Some(site.plane.kubeconfig(User::Admin)), context: None };
-    let namespaces = Namespaces::These(vec![site.namespace.clone()]);
-    let settings = Settings { namespaces, ..Settings::watching(vec![Watched::all(Kind::DEPLOYMENT)]) };
-    let cluster = ApiServer::connect(&connection, settings, Arc::new(SystemClock)).await.expect("a kubeconfig");
-    cluster.ready().await;
+    let cluster = agents::watching(site, Kind::DEPLOYMENT).await;
     let mut of_agents: BTreeMap<String, Vec<hyper::Request<Vec<u8>>>> = BTreeMap::new();
     for write in writes {
         let about = write.body().and_then(|body| body.pointer("/regarding/name")).and_then(Value::as_str);

@@ -2,12 +2,14 @@
 //!
 //! Three pushes: all of them new, one of them changed, one field changed in each. Ours is the daemon of this build, told of each
 //! push by a signal; the floor is a bare loop over 32 requests at once that sends as many applies of the same objects to another
-//! namespace of the same API server. At the first install the loop also makes what the agents run as (Deployment, Service,
+//! namespace of the same API server, in the same order. At the first install the loop also makes what the agents run as (Deployment, Service,
 //! accounts) and writes their status, because that is what Serin does with them; agents have no pods, so that it is the API
 //! server that is measured and not its controllers. What is applied is seen by a watch.
 //!
 //! `cargo bench --bench sync -- --applications=1000`
 
+#[path = "common/agents.rs"]
+mod agents;
 #[expect(dead_code, reason = "each program uses a part of it")]
 mod common;
 #[expect(dead_code, reason = "each program uses a part of it")]
@@ -17,11 +19,12 @@ mod support;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use agents::Agents;
 use common::{Goal, Table, application, now, option, patiently};
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::StreamExt as _;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use support::control_plane::{ControlPlane, User};
+use support::control_plane::User;
 use support::site::Site;
 
 /// Requests of the floor that are under way at once.
@@ -55,11 +58,12 @@ async fn measure(applications: u64) {
     site.clone.commit("all of them");
     site.clone.push();
 
+    let agents = Agents::of(&site).await;
     let started = now();
     site.start().await;
-    until_all(&site, applications, "as it was").await;
+    agents.until(applications, "all are applied", |agent| has_note(agent, "as it was")).await;
     let installed = started.elapsed();
-    until_owned(&site, applications).await;
+    agents.until(applications, "all run", |agent| !agent["status"]["serviceEndpoint"].is_null()).await;
     let installed_whole = started.elapsed();
     site.until_looked_at().await;
     let asked = site.requests();
@@ -73,7 +77,7 @@ async fn measure(applications: u64) {
     site.clone.push();
     let started = now();
     site.announce();
-    until_note(&site, 1, "one").await;
+    agents.until(1, "the change is applied", |agent| has_note(agent, "one")).await;
     let one = started.elapsed();
     until_quiet(&site).await;
     let requests = site.requests_since(mark).iter().filter(|request| request.verb() != "watch").count();
@@ -87,7 +91,7 @@ async fn measure(applications: u64) {
     site.clone.push();
     let started = now();
     site.announce();
-    until_all(&site, applications, "all").await;
+    agents.until(applications, "all are applied", |agent| has_note(agent, "all")).await;
     let all = started.elapsed();
     until_quiet(&site).await;
     let writes = site.requests_since(mark).iter().filter(|request| request.is_write()).count();
@@ -112,29 +116,8 @@ fn write(site: &Site, i: u64, note: &str) {
     }
 }
 
-async fn until_note(site: &Site, i: u64, note: &str) {
-    site.until("the change is applied", || async {
-        let agent = site.get("agentruntimes", &format!("agent-{i}")).await.unwrap_or_default();
-        agent["metadata"]["annotations"]["note"] == note
-    })
-    .await;
-}
-
-/// Waits until each agent carries the note. Looks as rarely as the result allows: lists cost the API server, too.
-async fn until_all(site: &Site, applications: u64, note: &str) {
-    patiently(applications, "all are applied", || async {
-        let agents = site.list("agentruntimes").await;
-        agents.iter().filter(|agent| agent["metadata"]["annotations"]["note"] == note).count() as u64 == applications
-    })
-    .await;
-}
-
-async fn until_owned(site: &Site, applications: u64) {
-    patiently(applications, "all run", || async {
-        let agents = site.list("agentruntimes").await;
-        agents.iter().filter(|agent| !agent["status"]["serviceEndpoint"].is_null()).count() as u64 == applications
-    })
-    .await;
+fn has_note(agent: &Value, note: &str) -> bool {
+    agent["metadata"]["annotations"]["note"] == note
 }
 
 /// Waits until the daemon has asked nothing for a while.
@@ -151,7 +134,7 @@ async fn until_quiet(site: &Site) {
 async fn floor_of_an_install(site: &Site) -> Duration {
     let namespace = site.plane.namespace().await;
     let client = site.plane.client(User::Admin).await;
-    let mut rounds = Vec::new();
+    let (mut first, mut of_agents): (Vec<Write>, BTreeMap<String, Vec<Write>>) = Default::default();
     for (root, plural) in APPLIED.into_iter().chain(OWNED) {
         let path = format!("{root}/namespaces/{}/{plural}", site.namespace);
         let request = kube::core::Request::new(path).list(&ListParams::default()).expect("a request");
@@ -159,55 +142,79 @@ async fn floor_of_an_install(site: &Site) -> Duration {
         let (version, kind) = (list["apiVersion"].clone(), list["kind"].as_str().unwrap_or_default().to_owned());
         let kind = kind.strip_suffix("List").unwrap_or_default().to_owned();
         let items = list["items"].as_array().cloned().unwrap_or_default();
-        let named = |name: &str| name.starts_with("agent-") || name.starts_with("pack-");
-        let items = items.into_iter().filter(|item| item["metadata"]["name"].as_str().is_some_and(named));
-        let objects: Vec<Value> = items.map(|item| bare(item, &version, &kind, &namespace)).collect();
-        let statuses: Vec<Value> = objects.iter().filter(|_| plural == "agentruntimes").cloned().collect();
-        rounds.push((root, plural, "", objects));
-        rounds.push((root, plural, "status", statuses));
+        let path = format!("{root}/namespaces/{namespace}/{plural}");
+        for item in items {
+            let name = item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            let write = Write { path: path.clone(), part: "", object: bare(item, &version, &kind, &namespace) };
+            match name.strip_suffix("-facade").unwrap_or(&name) {
+                pack if pack.starts_with("pack-") => first.push(write),
+                agent if agent.starts_with("agent-") => of_agents.entry(agent.to_owned()).or_default().push(write),
+                _ => {}
+            }
+        }
+    }
+    for writes in of_agents.values_mut() {
+        let status = writes.iter().find(|write| write.object["kind"] == "AgentRuntime").cloned();
+        writes.extend(status.map(|status| Write { part: "status", ..status }));
     }
     let started = now();
-    for (root, plural, part, objects) in rounds {
-        apply_all(site.plane, &format!("{root}/namespaces/{namespace}/{plural}"), part, objects).await;
-    }
+    // What agents refer to comes first, and then each agent with what it runs as: as it is with the daemon.
+    send_all(&client, first.into_iter().map(|write| vec![write])).await;
+    send_all(&client, of_agents.into_values()).await;
     started.elapsed()
 }
 
 /// One field of each agent, by a bare loop, in the namespace of the site.
 async fn floor_of_a_field(site: &Site, applications: u64) -> Duration {
+    let client = site.plane.client(User::Admin).await;
+    let path = format!("/apis/omnia.altairalabs.ai/v1alpha1/namespaces/{}/agentruntimes", site.namespace);
     let agents = (0..applications).map(|i| {
-        json!({
+        let object = json!({
             "apiVersion": "omnia.altairalabs.ai/v1alpha1", "kind": "AgentRuntime",
             "metadata": {"name": format!("agent-{i}"), "annotations": {"floor": "one field"}},
-        })
+        });
+        vec![Write { path: path.clone(), part: "", object }]
     });
-    let (agents, started) = (agents.collect(), now());
-    let path = format!("/apis/omnia.altairalabs.ai/v1alpha1/namespaces/{}/agentruntimes", site.namespace);
-    apply_all(site.plane, &path, "", agents).await;
+    let started = now();
+    send_all(&client, agents).await;
     let took = started.elapsed();
     // The daemon has seen it and found nothing to do.
     until_quiet(site).await;
     took
 }
 
-async fn apply_all(plane: &ControlPlane, path: &str, part: &str, objects: Vec<Value>) {
-    let client = plane.client(User::Admin).await;
+/// One apply.
+#[derive(Clone)]
+struct Write {
+    /// The collection.
+    path: String,
+    /// Which subresource; empty for the object itself.
+    part: &'static str,
+    object: Value,
+}
+
+/// Sends rows of applies, those of a row one after another, the rows side by side.
+async fn send_all(client: &kube::Client, rows: impl IntoIterator<Item = Vec<Write>>) {
     let parameters = PatchParams::apply("floor").force();
-    futures::stream::iter(objects)
-        .map(|object| {
-            let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
-            let requests = kube::core::Request::new(path);
-            let request = match part {
-                "" => requests.patch(&name, &parameters, &Patch::Apply(&object)),
-                part => requests.patch_subresource(part, &name, &parameters, &Patch::Apply(&object)),
-            };
-            let client = client.clone();
-            async move { client.request::<Value>(request.expect("a request")).await }
+    futures::stream::iter(rows)
+        .map(|row| {
+            let (client, parameters) = (client.clone(), parameters.clone());
+            async move {
+                for Write { path, part, object } in row {
+                    let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
+                    let requests = kube::core::Request::new(&path);
+                    let request = match part {
+                        "" => requests.patch(&name, &parameters, &Patch::Apply(&object)),
+                        part => requests.patch_subresource(part, &name, &parameters, &Patch::Apply(&object)),
+                    };
+                    let sent = client.request::<Value>(request.expect("a request")).await;
+                    sent.unwrap_or_else(|error| panic!("{path}/{name}: {error}"));
+                }
+            }
         })
         .buffer_unordered(AT_ONCE)
-        .try_for_each(|_| async { Ok(()) })
-        .await
-        .unwrap_or_else(|error| panic!("{path}: {error}"));
+        .collect::<()>()
+        .await;
 }
 
 /// An object as somebody would write it, in another namespace.

@@ -150,7 +150,7 @@ pub struct RunArgs {
     )]
     pub no_lease: Option<String>,
 
-    /// How many agents to look at side by side [default: 16]
+    /// How many agents to look at side by side [default: 32]
     #[arg(long, value_name = "N", env = "SERIN_WORKERS", help_heading = "Cluster")]
     pub workers: Option<String>,
 

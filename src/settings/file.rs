@@ -51,7 +51,7 @@ pub(crate) struct FileSettings {
     pub(crate) facade_image: Option<Text>,
     /// `images.frameworks`: image of the runtime by framework type.
     pub(crate) framework_images: Vec<(Text, Text)>,
-    /// `workers`: how many agents are looked at side by side; default 16.
+    /// `workers`: how many agents are looked at side by side; default 32.
     pub(crate) workers: Option<Text>,
     /// `lease.enabled`: whether a second Serin of this cluster is kept passive; default true.
     pub(crate) lease_enabled: Option<Text>,

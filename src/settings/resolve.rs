@@ -30,7 +30,7 @@ pub(crate) const DEFAULT_STATUS_INTERVAL: Duration = Duration::from_secs(10);
 /// Where metrics and health are when nothing is said.
 pub(crate) const DEFAULT_LISTEN: &str = "0.0.0.0:8080";
 /// Agents looked at side by side when nothing is said: passes wait for the API server, not for a core.
-pub(crate) const DEFAULT_WORKERS: usize = 16;
+pub(crate) const DEFAULT_WORKERS: usize = 32;
 
 /// What is said where nothing names the cluster: commands that do without the name know the problem by it.
 pub const NO_CLUSTER_NAME: &str = "this cluster has no name";

@@ -87,7 +87,7 @@ fn three_flags_are_enough_and_the_rest_has_defaults() {
     log:
       format: auto # default
       level: info # default
-    workers: 16 # default
+    workers: 32 # default
     lease:
       enabled: true # default
       name: serin # default

@@ -22,7 +22,7 @@ use crate::object::{Kind, ObjectKey};
 const FRESH: Duration = Duration::from_secs(1);
 
 /// How many single reads there are within that time before all names are listed.
-const FEW: u32 = 8;
+const FEW: u32 = 2;
 
 /// What was found out a moment ago.
 #[derive(Default)]
