@@ -30,22 +30,7 @@ pub mod workload;
 #[path = "../../src/writeback/mod.rs"]
 pub mod writeback;
 
-/// Of the seam to the cluster, the data.
-pub mod cluster {
-    #[path = "../../../src/cluster/write.rs"]
-    mod write;
-    pub use write::*;
-}
-
-/// Of the seam to the repository, the data.
-pub mod git {
-    #[path = "../../../src/git/revision.rs"]
-    mod revision;
-    pub use revision::*;
-}
-
-/// Of the web server, what reads one delivery.
-pub mod web {
-    #[path = "../../../src/web/hook.rs"]
-    pub mod hook;
-}
+// Parts of modules that are not pure as a whole.
+pub mod cluster;
+pub mod git;
+pub mod web;
