@@ -187,14 +187,15 @@ impl Core {
         next.later.extend(self.refusal_retry(agent));
         next.later.extend(deferred_until.map(|at| (Key::Agent(agent.clone()), at)));
         next.later.extend(verdict.wake_at.map(|at| (Key::Agent(agent.clone()), at)));
+        if let Some(live) = self.cluster.get(&ObjectKey::agent(agent)).await? {
+            next.later.extend(self.remember(agent, source.map(AsRef::as_ref), commit, &live, &verdict));
+        }
+        // Last, when nothing can fail any more: who has posted it is the one who sees to its publication.
         if let (Some(decision), Some(source)) = (&verdict.decision, source)
             && source.options.branch.is_some()
             && source.post(decision)
         {
             next.now.push(Key::Publish(source.options.name.clone()));
-        }
-        if let Some(live) = self.cluster.get(&ObjectKey::agent(agent)).await? {
-            next.later.extend(self.remember(agent, source.map(AsRef::as_ref), commit, &live, &verdict));
         }
         Ok(next)
     }

@@ -30,6 +30,7 @@ async fn an_agent_applied_by_hand_is_rolled_out_and_promoted_by_a_patch() {
     let candidate = json!({"promptPackRef": {"name": "pack", "version": "2.0.0"}});
     site.edit("agentruntimes", AGENT, &json!({"spec": {"rollout": {"candidate": candidate}}})).await;
     site.until_stable("2.0.0", 4).await;
+    pods.until_no_candidate().await;
     assert_passes_through(&pods.samples(), &[(0, 4), (1, 3), (4, 0), (4, 4), (0, 4)]);
     assert_never_fewer(&pods.samples(), 4);
     let spec = site.agent().await["spec"].clone();

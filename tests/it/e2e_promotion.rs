@@ -31,6 +31,7 @@ async fn a_pushed_candidate_gets_its_weights_in_pods_and_is_promoted_by_a_commit
     site.push(&manifest.candidate("2.0.0"), "try 2.0.0");
     site.until_decisions(1).await;
     site.until_stable("2.0.0", 4).await;
+    pods.until_no_candidate().await;
     assert_passes_through(&pods.samples(), &[(0, 4), (1, 3), (2, 2), (4, 0), (4, 4), (0, 4)]);
     assert_never_fewer(&pods.samples(), 4);
     assert_eq!(site.decisions(), [format!("promote {}/{AGENT} to pack 2.0.0", site.namespace)]);

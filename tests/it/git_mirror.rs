@@ -294,7 +294,7 @@ async fn an_impossible_edit_is_an_error_and_the_mirror_stays() {
         let edits = BTreeMap::from([(TreePath::new(path), Some(b"x".to_vec()))]);
         let commits = vec![NewCommit { edits, ..change("x") }];
         let publication = Publication { branch: BranchName::new("main"), parent: Some(tip.clone()), commits };
-        assert_eq!(view.publish(&publication).await.unwrap_err().kind(), "mirror", "{path}");
+        assert_eq!(view.publish(&publication).await.unwrap_err().kind(), "commit", "{path}");
     }
     assert!(folder.join("still-the-same").exists());
     assert_eq!(remote.tip("main"), Some(tip));

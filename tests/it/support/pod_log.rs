@@ -59,6 +59,11 @@ impl PodLog {
         self.samples.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Waits until the record has come to where no pod of a candidate is ready: it may be a moment behind what a list says.
+    pub(crate) async fn until_no_candidate(&self) {
+        super::until("the record has no pod of a candidate", || async { self.last().candidate.is_empty() }).await;
+    }
+
     /// The pods now.
     pub(crate) fn last(&self) -> Pods {
         self.samples().pop().expect("the first list is a sample")
