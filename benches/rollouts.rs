@@ -89,6 +89,8 @@ async fn measure(agents: u64) {
     let gone = started.elapsed();
 
     site.kill();
+    // The floor waits for the same pods.
+    site.pods_are("agent-0-canary", Behaviour::Ready).await;
     let count = writes.len();
     let (floor, refused) = floor(&site, &writes, Waits::ForPods).await;
     let (hurried, _) = self::floor(&site, &writes, Waits::ForNothing).await;
