@@ -59,18 +59,22 @@ pub struct SyncPlan {
 }
 
 impl SyncPlan {
-    /// Takes in the plan of other objects.
-    pub fn absorb(&mut self, other: Self) {
-        let Self { applies, deletes, refused, undecided, kept, unpruned, terminating, unchanged } = other;
-        self.applies.extend(applies);
-        self.deletes.extend(deletes);
-        self.refused.extend(refused);
-        self.undecided.extend(undecided);
-        self.kept.extend(kept);
-        self.unpruned.extend(unpruned);
-        self.terminating.extend(terminating);
-        self.unchanged += unchanged;
-        self.put_in_order();
+    /// The plans of different objects as one.
+    pub fn joined(pieces: impl IntoIterator<Item = Self>) -> Self {
+        let mut all = Self::default();
+        for piece in pieces {
+            let Self { applies, deletes, refused, undecided, kept, unpruned, terminating, unchanged } = piece;
+            all.applies.extend(applies);
+            all.deletes.extend(deletes);
+            all.refused.extend(refused);
+            all.undecided.extend(undecided);
+            all.kept.extend(kept);
+            all.unpruned.extend(unpruned);
+            all.terminating.extend(terminating);
+            all.unchanged += unchanged;
+        }
+        all.put_in_order();
+        all
     }
 
     fn put_in_order(&mut self) {

@@ -7,11 +7,11 @@
 
 pub mod api_server;
 pub mod simulated;
+
+mod secrecy;
 mod write;
 
 pub use write::{Apply, EventRecord, Expect, FieldManager, MergePatch, Part, Severity};
-
-mod secrecy;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,9 +53,7 @@ pub trait Cluster: Send + Sync + 'static {
         field: &str,
         text: &str,
     ) -> Result<Vec<Arc<Object>>, ClusterError> {
-        let mut objects = self.list(kind, Some(namespace)).await?;
-        objects.retain(|object| object.text(field) == Some(text));
-        Ok(objects)
+        Ok(having(self.list(kind, Some(namespace)).await?, field, text))
     }
 
     /// Whether the server knows this kind. A missing CRD is an answer, not an error.
@@ -81,6 +79,12 @@ pub trait Cluster: Send + Sync + 'static {
     /// The keys of objects that changed from now on. Wake-ups only: the reader looks again. Keys may repeat,
     /// and after a lost watch every key of that kind may come.
     fn changes(&self) -> BoxStream<'static, ObjectKey>;
+}
+
+/// Those of `objects` that have `text` at `field`, a JSON pointer.
+fn having(mut objects: Vec<Arc<Object>>, field: &str, text: &str) -> Vec<Arc<Object>> {
+    objects.retain(|object| object.text(field) == Some(text));
+    objects
 }
 
 /// Why the cluster did not do what was asked.

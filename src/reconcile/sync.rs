@@ -125,7 +125,7 @@ impl Core {
             keys.extend(self.keys(kind).await?);
         }
         let keys: Vec<ObjectKey> = keys.into_iter().collect();
-        let (mut plan, mut left_behind) = (SyncPlan::default(), BTreeMap::new());
+        let (mut plans, mut left_behind) = (Vec::new(), BTreeMap::new());
         for piece in keys.chunks(PLANNED_AT_ONCE) {
             let mut live = Vec::new();
             for key in piece {
@@ -138,10 +138,10 @@ impl Core {
             }
             let desired = piece.iter().filter_map(|key| Some((key, loaded.desired.objects.get(key)?.object())));
             let held = &loaded.desired.held;
-            plan.absorb(plan_sync(desired, held, &prune(loaded), &live, &source.options.name, &claimants));
+            plans.push(plan_sync(desired, held, &prune(loaded), &live, &source.options.name, &claimants));
         }
         self.tell_left_behind(left_behind);
-        Ok(plan)
+        Ok(SyncPlan::joined(plans))
     }
 
     /// The sync of what a commit says otherwise than the one before, all of which is in the cluster: the work of a push is

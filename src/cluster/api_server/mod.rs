@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
-use super::{Apply, Cluster, ClusterError, EventRecord, Expect, FieldManager, MergePatch, Part};
+use super::{Apply, Cluster, ClusterError, EventRecord, Expect, FieldManager, MergePatch, Part, having};
 use crate::clock::Clock;
 use crate::ids::Uid;
 use crate::object::{Kind, Object, ObjectKey};
@@ -308,14 +308,12 @@ impl Cluster for ApiServer {
         field: &str,
         text: &str,
     ) -> Result<Vec<Arc<Object>>, ClusterError> {
-        match self.shelf(kind, namespace) {
-            Some(shelf) => shelf.list_where(namespace, field, text, self.http.timeout()).await,
-            None => {
-                let mut objects = self.list(kind, Some(namespace)).await?;
-                objects.retain(|object| object.text(field) == Some(text));
-                Ok(objects)
-            }
+        if let Some(shelf) = self.shelf(kind, namespace)
+            && let Some(found) = shelf.find(namespace, field, text, self.http.timeout()).await?
+        {
+            return Ok(found);
         }
+        Ok(having(self.list(kind, Some(namespace)).await?, field, text))
     }
 
     async fn serves(&self, kind: &Kind) -> Result<bool, ClusterError> {

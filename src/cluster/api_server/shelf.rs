@@ -107,21 +107,16 @@ impl Shelf {
         Ok(self.known_keys(namespace))
     }
 
-    /// Those of a namespace that have this text in a field.
-    pub(super) async fn list_where(
+    /// Those of a namespace that have this text in the field by which they are indexed; `None`: they are not by that one.
+    pub(super) async fn find(
         &self,
         namespace: &str,
         field: &str,
         text: &str,
         patience: Duration,
-    ) -> Result<Vec<Arc<Object>>, ClusterError> {
+    ) -> Result<Option<Vec<Arc<Object>>>, ClusterError> {
         self.readable(patience).await?;
-        Ok(self.read(|store| {
-            store.find(namespace, field, text).unwrap_or_else(|| {
-                let objects = store.list(Some(namespace)).into_iter();
-                objects.filter(|object| object.text(field) == Some(text)).collect()
-            })
-        }))
+        Ok(self.read(|store| store.find(namespace, field, text)))
     }
 
     /// Whether the object is certainly not there, as far as a watch that works can tell. One that sees only some

@@ -140,17 +140,17 @@ impl Store {
 
     /// Packs a page of a list, to be taken in when all of it is there: a list of thousands is never held whole as it came.
     pub(super) fn pack(&mut self, page: Vec<Object>) -> Vec<Listed> {
-        let packed = page.into_iter().map(|object| {
-            let object = Arc::new(object);
-            Listed {
-                place: place(&object),
-                version: resource_version(&object),
-                uid: object.uid(),
-                text: self.index.as_ref().and_then(|index| object.text(index.field)).map(str::to_owned),
-                object: self.packer.pack(&object),
-            }
-        });
-        packed.collect()
+        page.into_iter().map(|object| self.pack_one(&Arc::new(object))).collect()
+    }
+
+    fn pack_one(&mut self, object: &Arc<Object>) -> Listed {
+        Listed {
+            place: place(object),
+            version: resource_version(object),
+            uid: object.uid(),
+            text: self.index.as_ref().and_then(|index| object.text(index.field)).map(str::to_owned),
+            object: self.packer.pack(object),
+        }
     }
 
     /// Takes in a whole list of `version`. Returns what changed.
@@ -239,13 +239,12 @@ impl Store {
     }
 
     fn put_open(&mut self, object: &Arc<Object>) -> Option<ObjectKey> {
-        let (place, version) = (place(object), resource_version(object));
-        if self.is_known(&place, version) {
+        // What is known already is not packed.
+        if self.is_known(&place(object), resource_version(object)) {
             return None;
         }
-        let text = self.index.as_ref().and_then(|index| object.text(index.field)).map(str::to_owned);
-        let object = self.packer.pack(object);
-        self.put(Listed { place, version, uid: None, text, object })
+        let packed = self.pack_one(object);
+        self.put(packed)
     }
 
     fn put(&mut self, listed: Listed) -> Option<ObjectKey> {
