@@ -77,7 +77,9 @@ async fn measure(agents: u64) {
     let resumed = started.elapsed();
     site.until_looked_at().await;
     assert_eq!(weights(&site).await, before, "a restart moves no weight");
-    let moved = self::writes(&site, mark).iter().filter(|write| write.resource() == "deployments").count();
+    let asked = site.requests_since(mark);
+    let reads = asked.iter().filter(|request| !request.is_write() && request.verb() != "watch").count();
+    let moved = asked.iter().filter(|request| request.is_write() && request.resource() == "deployments").count();
 
     let started = now();
     site.pods_are("agent-0-canary", Behaviour::Crash).await;
@@ -107,11 +109,15 @@ async fn measure(agents: u64) {
         Goal::Told,
     );
     table.row("writes of each", count as f64 / agents as f64, None, "", Goal::AtMost(20.0));
+    for (what, count) in by_kind(&writes) {
+        table.row(&format!("  {what}"), count as f64 / agents as f64, None, "", Goal::Told);
+    }
     table.row("writes of the floor that were refused", refused as f64, None, "", Goal::Told);
     table.row("a candidate's pods fail, to its weight gone", seconds(gone), None, "s", Goal::AtMost(1.0));
     table.row("of it until the last of them has failed", seconds(failed), None, "s", Goal::Told);
     table.row("restart in flight, to all resumed", seconds(resumed), None, "s", Goal::AtMost(5.0));
     table.row("restart in flight, writes of Deployments", moved as f64, None, "", Goal::AtMost(0.0));
+    table.row("restart in flight, gets and lists", reads as f64, None, "", Goal::Told);
     table.print("the same writes by a bare loop, 32 at once, which waits for the pods of each");
 }
 
@@ -156,6 +162,15 @@ async fn weights(site: &Site) -> BTreeMap<String, Value> {
 /// What the daemon has written.
 fn writes(site: &Site, mark: AuditMark) -> Vec<AuditEvent> {
     site.requests_since(mark).into_iter().filter(AuditEvent::is_write).collect()
+}
+
+/// How many of each kind.
+fn by_kind(requests: &[AuditEvent]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for request in requests {
+        *counts.entry(format!("{} {}", request.verb(), request.resource())).or_default() += 1;
+    }
+    counts
 }
 
 /// What the bare loop waits for after it has written a Deployment.

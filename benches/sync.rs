@@ -69,7 +69,7 @@ async fn measure(applications: u64) {
     let asked = site.requests();
     let reads = asked.iter().filter(|request| ["get", "list"].contains(&request.verb())).count();
     let written = asked.iter().filter(|request| request.is_write()).count();
-    let floor_install = floor_of_an_install(&site).await;
+    let (floor_install, floor_agents) = floor_of_an_install(&site).await;
 
     let mark = site.plane.audit_mark();
     write(&site, 1, "one");
@@ -82,7 +82,7 @@ async fn measure(applications: u64) {
     until_quiet(&site).await;
     let requests = site.requests_since(mark).iter().filter(|request| request.verb() != "watch").count();
 
-    let floor_all = floor_of_a_field(&site, applications).await;
+    let floor_all = floor_of_a_field(&site, floor_agents).await;
     let mark = site.plane.audit_mark();
     for i in 0..applications {
         write(&site, i, "all");
@@ -130,11 +130,12 @@ async fn until_quiet(site: &Site) {
     .await;
 }
 
-/// The same objects, applied by a bare loop to a namespace of their own.
-async fn floor_of_an_install(site: &Site) -> Duration {
+/// The same objects, applied by a bare loop to a namespace of their own. Gives back the applies of agents among them.
+async fn floor_of_an_install(site: &Site) -> (Duration, Vec<Write>) {
     let namespace = site.plane.namespace().await;
     let client = site.plane.client(User::Admin).await;
     let (mut first, mut of_agents): (Vec<Write>, BTreeMap<String, Vec<Write>>) = Default::default();
+    let (mut agents, mut statuses) = (Vec::new(), Vec::new());
     for (root, plural) in APPLIED.into_iter().chain(OWNED) {
         let path = format!("{root}/namespaces/{}/{plural}", site.namespace);
         let request = kube::core::Request::new(path).list(&ListParams::default()).expect("a request");
@@ -145,42 +146,44 @@ async fn floor_of_an_install(site: &Site) -> Duration {
         let path = format!("{root}/namespaces/{namespace}/{plural}");
         for item in items {
             let name = item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            let write = Write { path: path.clone(), part: "", object: bare(item, &version, &kind, &namespace) };
+            let (object, status) = bare(item, &version, &kind, &namespace);
+            let write = Write { path: path.clone(), part: "", object };
             match name.strip_suffix("-facade").unwrap_or(&name) {
                 pack if pack.starts_with("pack-") => first.push(write),
-                agent if agent.starts_with("agent-") => of_agents.entry(agent.to_owned()).or_default().push(write),
+                agent if agent.starts_with("agent-") => {
+                    if kind == "AgentRuntime" {
+                        agents.push(write.clone());
+                        let object = json!({
+                            "apiVersion": version, "kind": kind, "metadata": {"name": name}, "status": status,
+                        });
+                        statuses.push((agent.to_owned(), Write { path: path.clone(), part: "status", object }));
+                    }
+                    of_agents.entry(agent.to_owned()).or_default().push(write);
+                }
                 _ => {}
             }
         }
     }
-    for writes in of_agents.values_mut() {
-        let status = writes.iter().find(|write| write.object["kind"] == "AgentRuntime").cloned();
-        writes.extend(status.map(|status| Write { part: "status", ..status }));
+    for (agent, status) in statuses {
+        of_agents.entry(agent).or_default().push(status);
     }
     let started = now();
     // What agents refer to comes first, and then each agent with what it runs as: as it is with the daemon.
     send_all(&client, first.into_iter().map(|write| vec![write])).await;
     send_all(&client, of_agents.into_values()).await;
-    started.elapsed()
+    (started.elapsed(), agents)
 }
 
-/// One field of each agent, by a bare loop, in the namespace of the site.
-async fn floor_of_a_field(site: &Site, applications: u64) -> Duration {
+/// One field of each agent, in the same applies once more, by a bare loop, in the namespace of the floor.
+async fn floor_of_a_field(site: &Site, agents: Vec<Write>) -> Duration {
     let client = site.plane.client(User::Admin).await;
-    let path = format!("/apis/omnia.altairalabs.ai/v1alpha1/namespaces/{}/agentruntimes", site.namespace);
-    let agents = (0..applications).map(|i| {
-        let object = json!({
-            "apiVersion": "omnia.altairalabs.ai/v1alpha1", "kind": "AgentRuntime",
-            "metadata": {"name": format!("agent-{i}"), "annotations": {"floor": "one field"}},
-        });
-        vec![Write { path: path.clone(), part: "", object }]
+    let changed = agents.into_iter().map(|mut write| {
+        write.object["metadata"]["annotations"]["note"] = "all".into();
+        vec![write]
     });
     let started = now();
-    send_all(&client, agents).await;
-    let took = started.elapsed();
-    // The daemon has seen it and found nothing to do.
-    until_quiet(site).await;
-    took
+    send_all(&client, changed).await;
+    started.elapsed()
 }
 
 /// One apply.
@@ -217,8 +220,8 @@ async fn send_all(client: &kube::Client, rows: impl IntoIterator<Item = Vec<Writ
         .await;
 }
 
-/// An object as somebody would write it, in another namespace.
-fn bare(mut item: Value, version: &Value, kind: &str, namespace: &str) -> Value {
+/// An object as somebody would write it, in another namespace, and its status.
+fn bare(mut item: Value, version: &Value, kind: &str, namespace: &str) -> (Value, Value) {
     let metadata = &item["metadata"];
     let kept: BTreeMap<&str, Value> =
         ["name", "labels", "annotations"].into_iter().map(|field| (field, metadata[field].clone())).collect();
@@ -238,10 +241,6 @@ fn bare(mut item: Value, version: &Value, kind: &str, namespace: &str) -> Value 
     item["apiVersion"] = version.clone();
     item["kind"] = kind.into();
     item["metadata"] = metadata;
-    if kind != "AgentRuntime"
-        && let Some(fields) = item.as_object_mut()
-    {
-        fields.remove("status");
-    }
-    item
+    let status = item.as_object_mut().and_then(|fields| fields.remove("status")).unwrap_or_default();
+    (item, status)
 }

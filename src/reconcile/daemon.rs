@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::ids::{CommitSha, SourceName};
 use crate::reconcile::leader::{Change, Elector, Leadership, Leading};
-use crate::reconcile::queue::WorkQueue;
+use crate::reconcile::queue::{Lane, WorkQueue};
 use crate::reconcile::{Core, Key, Next, PassError};
 use crate::telemetry::{Chain, Metrics, event};
 use crate::web::HookTarget;
@@ -91,8 +91,18 @@ impl Daemon {
 
     /// Wants a key to be looked at.
     pub fn wake(&self, key: Key) {
-        self.queue().keys.wake(key);
+        self.queue().keys.wake_in(self.lane(&key), key);
         self.wakeup.notify_one();
+    }
+
+    /// Agents at rest and objects of git may be very many at once; all else is little or what traffic depends on.
+    fn lane(&self, key: &Key) -> Lane {
+        let can_wait = match key {
+            Key::Agent(agent) => !self.core.is_in_flight(agent),
+            Key::Object(_) => true,
+            Key::Fetch(_) | Key::Sync(_) | Key::Publish(_) | Key::Status(_) => false,
+        };
+        if can_wait { Lane::Behind } else { Lane::Ahead }
     }
 
     /// Asks all remotes at once: what a SIGHUP means.
@@ -270,7 +280,7 @@ impl Daemon {
                 event::PassFinished { kind: key.kind(), key: &text, took }.emit(&self.metrics);
                 queue.failures.remove(key);
                 for key in next.now {
-                    queue.keys.wake(key);
+                    queue.keys.wake_in(self.lane(&key), key);
                 }
                 for (key, at) in next.later {
                     queue.keys.wake_at(key, at);
@@ -289,7 +299,8 @@ impl Daemon {
                 } else {
                     queue.keys.wake_at(key.clone(), at);
                 }
-                self.core.touched_by_failure(key).into_iter().for_each(|key| queue.keys.wake(key));
+                let touched = self.core.touched_by_failure(key);
+                touched.into_iter().for_each(|key| queue.keys.wake_in(self.lane(&key), key));
             }
             Err(panic) => {
                 let retry_in = retry_after(&mut queue.failures, key, None);

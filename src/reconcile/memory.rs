@@ -120,6 +120,13 @@ impl Core {
         due
     }
 
+    /// Whether a rollout of the agent was under way when it was last looked at.
+    pub fn is_in_flight(&self, agent: &AgentKey) -> bool {
+        let agents = self.agents();
+        let report = agents.get(agent).and_then(|memory| memory.report.as_ref());
+        report.is_some_and(|report| report.rollout.is_some())
+    }
+
     /// The agent is gone.
     pub(super) fn forget(&self, agent: &AgentKey) -> Option<(Key, Timestamp)> {
         self.forget_references(agent);

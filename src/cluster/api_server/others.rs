@@ -19,7 +19,7 @@ use crate::object::{Kind, ObjectKey};
 
 /// How long an answer counts. Whoever takes the name meanwhile loses nothing: a creation that meets an object which it does
 /// not expect is withdrawn, as it is when the name is taken between a read and the creation.
-const FRESH: Duration = Duration::from_secs(1);
+const FRESH: Duration = Duration::from_secs(5);
 
 /// How many single reads there are within that time before all names are listed.
 const FEW: u32 = 2;
@@ -56,6 +56,13 @@ impl Looked {
         Self { since: Instant::now(), reads: 0, free: BTreeSet::new(), taken: Taken::Unknown }
     }
 
+    /// Forgets what was found out too long ago.
+    fn renew(&mut self) {
+        if self.since.elapsed() > FRESH {
+            *self = Self::now();
+        }
+    }
+
     /// Whether the name is known to be free; `None`: it has to be looked up.
     fn is_free(&self, name: &str) -> Option<bool> {
         match &self.taken {
@@ -77,9 +84,7 @@ impl Others {
     ) -> Result<Option<bool>, ClusterError> {
         let place = self.place(key);
         let mut looked = place.lock().await;
-        if looked.since.elapsed() > FRESH {
-            *looked = Looked::now();
-        }
+        looked.renew();
         if let Some(is_free) = looked.is_free(&key.name) {
             return Ok(Some(is_free));
         }
@@ -103,9 +108,7 @@ impl Others {
     pub(super) async fn note_free(&self, key: &ObjectKey) {
         let place = self.place(key);
         let mut looked = place.lock().await;
-        if looked.since.elapsed() > FRESH {
-            *looked = Looked::now();
-        }
+        looked.renew();
         looked.free.insert(key.name.clone());
     }
 
