@@ -16,7 +16,7 @@ use crate::reconcile::{Core, Key, Next, PassError};
 use crate::telemetry::event;
 use crate::writeback::message::render_status;
 use crate::writeback::status_branch::{
-    AgentStatus, LastOutcome, RolloutHistory, changed_files, history_path, parse_history, parse_status, render,
+    AgentStatus, ContentDigest, LastOutcome, RolloutHistory, changed_files, history_path, parse_history, parse_status, render,
     status_path,
 };
 
@@ -31,7 +31,7 @@ const LARGEST_STATUS_FILE: u64 = 16 << 20;
 #[derive(Default)]
 pub(super) struct Published {
     tip: Option<CommitSha>,
-    contents: BTreeMap<TreePath, Vec<u8>>,
+    files: BTreeMap<TreePath, ContentDigest>,
     pub(super) at: Option<Timestamp>,
     failed_before: u32,
 }
@@ -81,7 +81,7 @@ impl Core {
             let tip = source.repository.fetch_branch(branch).await?;
             self.read_status_branch(source, tip.as_ref()).await?;
             let new = self.render_status(source);
-            let edits = changed_files(&self.published().entry(source.options.name.clone()).or_default().contents, &new);
+            let edits = changed_files(&self.published().entry(source.options.name.clone()).or_default().files, &new);
             if edits.is_empty() {
                 return Ok(());
             }
@@ -103,8 +103,8 @@ impl Core {
                     let mut published = self.published();
                     let entry = published.entry(source.options.name.clone()).or_default();
                     entry.tip = commits.last().cloned();
-                    entry.contents.retain(|path, _| !is_status_file(path));
-                    entry.contents.extend(new);
+                    entry.files.retain(|path, _| !is_status_file(path));
+                    entry.files.extend(new.into_iter().map(|(path, contents)| (path, ContentDigest::of(&contents))));
                     return Ok(());
                 }
                 PublishOutcome::RemoteMoved { .. } => {}
@@ -144,7 +144,7 @@ impl Core {
         let mut published = self.published();
         let entry = published.entry(name.clone()).or_default();
         entry.tip = Some(tip.clone());
-        entry.contents = contents;
+        entry.files = contents.into_iter().map(|(path, contents)| (path, ContentDigest::of(&contents))).collect();
         Ok(())
     }
 

@@ -18,6 +18,8 @@ mod value;
 
 use std::collections::BTreeMap;
 
+use sha2::{Digest as _, Sha256};
+
 use crate::ids::{AgentKey, ClusterName, RolloutId, TreePath};
 
 pub use self::document::{
@@ -49,14 +51,25 @@ pub fn render(
     files
 }
 
+/// What tells one content of a file from another: its SHA-256. What is on the branch is kept as this, not as the text: ten
+/// thousand files of a kilobyte each are looked at only to see whether they differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContentDigest([u8; 32]);
+
+impl ContentDigest {
+    /// That of these bytes.
+    pub fn of(contents: &[u8]) -> Self {
+        Self(Sha256::digest(contents).into())
+    }
+}
+
 /// What to commit to get from the `old` files of the branch to the `new` ones: contents that differ, and
 /// `None` for the status of an agent that is gone. History is never removed.
-pub fn changed_files<B: AsRef<[u8]>>(
-    old: &BTreeMap<TreePath, B>,
+pub fn changed_files(
+    old: &BTreeMap<TreePath, ContentDigest>,
     new: &BTreeMap<TreePath, Vec<u8>>,
 ) -> BTreeMap<TreePath, Option<Vec<u8>>> {
-    let differs =
-        |path: &TreePath, contents: &Vec<u8>| old.get(path).is_none_or(|old| old.as_ref() != contents.as_slice());
+    let differs = |path: &TreePath, contents: &[u8]| old.get(path) != Some(&ContentDigest::of(contents));
     let mut edits: BTreeMap<TreePath, Option<Vec<u8>>> = new
         .iter()
         .filter(|(path, contents)| differs(path, contents))
