@@ -71,7 +71,7 @@ impl Core {
 
     /// Whether an agent comes from a source that this Serin does not follow: then another one does, or nobody does any
     /// more. Rolling it out from here would change its spec behind its repository's back.
-    fn is_foreign(&self, live: &Object) -> bool {
+    pub(super) fn is_foreign(&self, live: &Object) -> bool {
         tracked_by(live).is_some() && self.owner_of(live).is_none()
     }
 

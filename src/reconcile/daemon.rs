@@ -36,6 +36,9 @@ const LONGEST_RETRY: Duration = Duration::from_secs(30);
 /// only what is in memory.
 const RESYNC: Duration = Duration::from_secs(600);
 
+/// One of so many workers is kept for keys that cannot wait.
+const RESERVED: usize = 4;
+
 /// A running core.
 pub struct Daemon {
     core: Arc<Core>,
@@ -129,6 +132,8 @@ impl Daemon {
         let (tell_end, end) = oneshot::channel();
         let elector = self.elector.lock().unwrap_or_else(PoisonError::into_inner).take();
         let election = elector.map(|elector| tokio::spawn(Arc::clone(self).stand_for_election(elector, end)));
+        // The others are there for what cannot wait.
+        self.queue().keys.limit_behind(workers.saturating_sub(workers / RESERVED));
         let mut pool = JoinSet::new();
         for _ in 0..workers.max(1) {
             pool.spawn(Arc::clone(self).work());
@@ -292,12 +297,12 @@ impl Daemon {
                 let (error_kind, error) = (error.kind(), Chain(&error).to_string());
                 event::PassFailed { kind: key.kind(), key: &text, error_kind, error: &error, retry_in, took }
                     .emit(&self.metrics);
-                let at = after(now, retry_in);
+                let (at, lane) = (after(now, retry_in), self.lane(key));
                 if asked.is_some() {
                     // Who asks for time is not asked again because something else has changed.
                     queue.keys.hold(key.clone(), at);
                 } else {
-                    queue.keys.wake_at(key.clone(), at);
+                    queue.keys.wake_in_at(lane, key.clone(), at);
                 }
                 let touched = self.core.touched_by_failure(key);
                 touched.into_iter().for_each(|key| queue.keys.wake_in(self.lane(&key), key));
@@ -307,7 +312,7 @@ impl Daemon {
                 let message = panic_text(panic.as_ref());
                 event::PassPanicked { kind: key.kind(), key: &text, message: &message, retry_in, took }
                     .emit(&self.metrics);
-                queue.keys.wake_at(key.clone(), after(now, retry_in));
+                queue.keys.wake_in_at(self.lane(key), key.clone(), after(now, retry_in));
             }
         }
         drop(queue);

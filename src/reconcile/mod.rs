@@ -300,8 +300,13 @@ impl Core {
     /// If the agents cannot be listed.
     pub async fn first_keys(&self) -> Result<Vec<Key>, PassError> {
         let mut keys: Vec<Key> = self.sources.keys().cloned().map(Key::Fetch).collect();
-        let agents = self.keys(&Kind::AGENT_RUNTIME).await?;
-        keys.extend(agents.iter().map(|agent| Key::Agent(AgentKey::new(&agent.namespace, &agent.name))));
+        let live = self.keys(&Kind::AGENT_RUNTIME).await?;
+        let live = live.iter().map(|agent| AgentKey::new(&agent.namespace, &agent.name));
+        // Of an agent that is gone it may have been missed that it went.
+        let agents: BTreeSet<AgentKey> = live.chain(self.agents().keys().cloned()).collect();
+        keys.extend(agents.into_iter().map(Key::Agent));
+        let decided = self.sources.iter().filter(|(_, source)| source.has_decisions());
+        keys.extend(decided.map(|(name, _)| Key::Publish(name.clone())));
         for (name, source) in self.sources.iter().filter(|(_, source)| source.loaded().is_some()) {
             source.sync_whole_next();
             keys.push(Key::Sync(name.clone()));

@@ -1,12 +1,12 @@
 //! From decisions to commits on the config branch: one commit each, many in one push, on top of what was read.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::git::{NewCommit, Publication, PublishOutcome, RepositoryError};
-use crate::ids::{BranchName, CommitSha, TreePath};
+use crate::ids::{AgentKey, BranchName, CommitSha, TreePath};
 use crate::object::ObjectKey;
 use crate::reconcile::leader::Leading;
 use crate::reconcile::source::{Asking, Loaded, Source};
@@ -20,15 +20,22 @@ use crate::writeback::plan::{Planned, plan};
 /// than that gets its turn in the next pass.
 const RACES: usize = 8;
 
+/// How many pushes one pass makes that the server refuses: a rule against some file is found by them, and a rule against all
+/// of them is not run into a thousand times.
+const REFUSALS: usize = 8;
+
 /// How long until a push that the server refused is tried again: somebody has to change a rule or a right.
 const REFUSED_RETRY: SignedDuration = SignedDuration::from_secs(60);
 
 impl Core {
-    /// Brings all decisions of a source to its branch.
+    /// Brings all decisions of a source to its branch, in one push where the server takes it. Where it refuses that, they are
+    /// pushed one by one until the one is found that it does not take, and the others go on without it.
     pub(super) async fn publish(&self, leading: &Leading, source: &Source) -> Result<Next, PassError> {
         let Some(branch) = source.options.branch.clone() else { return Ok(Next::default()) };
         let mut next = Next::default();
-        for _ in 0..RACES {
+        let (mut races, mut refusals, mut one_by_one) = (0, 0, false);
+        let mut tried: BTreeSet<AgentKey> = BTreeSet::new();
+        while races < RACES {
             if !source.has_decisions() {
                 return Ok(next);
             }
@@ -48,13 +55,32 @@ impl Core {
                 next.now.extend(keys.filter(|key| !matches!(key, Key::Publish(_))));
             }
             leading.check()?;
-            let (commits, decisions) = self.compose(source, &loaded).await?;
-            if commits.is_empty() {
+            let may_push = refusals < REFUSALS;
+            let batch = may_push.then(|| batch(source.pending(&loaded.commit), one_by_one, &tried)).unwrap_or_default();
+            if batch.is_empty() {
                 self.wake_decided(source, &mut next);
+                if refusals > 0 {
+                    let at = self.clock.now().saturating_add(REFUSED_RETRY).unwrap_or(jiff::Timestamp::MAX);
+                    next.later.push((Key::Publish(source.options.name.clone()), at));
+                }
                 return Ok(next);
             }
-            if self.push(leading, source, &asking, &branch, &loaded, commits, &decisions, &mut next).await? {
-                return Ok(next);
+            let agents: Vec<AgentKey> = batch.iter().map(|decision| decision.agent.clone()).collect();
+            let (commits, decisions) = self.compose(source, &loaded, batch).await?;
+            let [first, others @ ..] = &decisions[..] else {
+                // None of them comes to a commit, and each says why.
+                tried.extend(agents);
+                continue;
+            };
+            match self.push(leading, source, &asking, &branch, &loaded, commits, &decisions, &mut next).await? {
+                Pushed::Done => tried.extend(decisions.iter().map(|decision| decision.agent.clone())),
+                Pushed::TooLate => races += 1,
+                Pushed::Refused(why) if others.is_empty() => {
+                    source.refuse(first, &why, self.clock.now());
+                    tried.insert(first.agent.clone());
+                    (refusals, one_by_one) = (refusals + 1, false);
+                }
+                Pushed::Refused(_) => (refusals, one_by_one) = (refusals + 1, true),
             }
         }
         next.now.push(Key::Publish(source.options.name.clone()));
@@ -62,11 +88,16 @@ impl Core {
     }
 
     /// The commits that the decisions come to on top of a commit; what does not come to one is settled here.
-    async fn compose(&self, source: &Source, loaded: &Loaded) -> Result<(Vec<NewCommit>, Vec<Decision>), PassError> {
+    async fn compose(
+        &self,
+        source: &Source,
+        loaded: &Loaded,
+        batch: Vec<Decision>,
+    ) -> Result<(Vec<NewCommit>, Vec<Decision>), PassError> {
         let mut texts: BTreeMap<TreePath, Vec<u8>> = BTreeMap::new();
         let (mut commits, mut decisions) = (Vec::new(), Vec::new());
         // From here on a decision cannot be taken back; each one that is not pushed is let go again below.
-        let mut taken = VecDeque::from(source.begin_push(source.pending(&loaded.commit)));
+        let mut taken = VecDeque::from(source.begin_push(batch));
         while let Some(decision) = taken.pop_front() {
             let Some(file) = file_of(loaded, &decision) else {
                 let why = format!("{} is not in git any more, or not valid there", decision.agent);
@@ -124,7 +155,7 @@ impl Core {
         Ok((commits, decisions))
     }
 
-    /// Pushes. `false`: somebody else was faster, and everything is to be judged anew.
+    /// Pushes, and says what came of it.
     #[expect(clippy::too_many_arguments, reason = "one caller, which has each of them under this name")]
     async fn push(
         &self,
@@ -136,7 +167,7 @@ impl Core {
         commits: Vec<NewCommit>,
         decisions: &[Decision],
         next: &mut Next,
-    ) -> Result<bool, PassError> {
+    ) -> Result<Pushed, PassError> {
         let publication = Publication { branch: branch.clone(), parent: Some(loaded.commit.clone()), commits };
         let name = &source.options.name;
         leading.check()?;
@@ -150,7 +181,7 @@ impl Core {
         });
         match outcome? {
             PublishOutcome::Published(shas) => {
-                let Some(tip) = shas.last() else { return Ok(true) };
+                let Some(tip) = shas.last() else { return Ok(Pushed::Done) };
                 source.note_published(tip, self.clock.now());
                 for (decision, commit) in decisions.iter().zip(&shas) {
                     self.tell_published(source, decision, commit);
@@ -165,22 +196,19 @@ impl Core {
                 // Those whose decisions did not come to a commit say why.
                 self.wake_decided(source, next);
                 next.now.push(Key::Sync(source.options.name.clone()));
-                Ok(true)
+                Ok(Pushed::Done)
             }
             PublishOutcome::RemoteMoved { found } => {
                 event::PublishRaced { source: name, branch, expected: &loaded.commit, found: found.as_ref() }
                     .emit(&self.metrics);
                 source.delay(decisions, "somebody else pushed first");
-                Ok(false)
+                Ok(Pushed::TooLate)
             }
             PublishOutcome::Refused { why } => {
                 event::PublishRefused { source: name, branch, why: &why }.emit(&self.metrics);
-                source
-                    .delay(decisions, &format!("{} refuses the push to {branch}: {why}", source.repository.address()));
-                self.wake_decided(source, next);
-                let at = self.clock.now().saturating_add(REFUSED_RETRY).unwrap_or(jiff::Timestamp::MAX);
-                next.later.push((Key::Publish(source.options.name.clone()), at));
-                Ok(true)
+                let why = format!("{} refuses the push to {branch}: {why}", source.repository.address());
+                source.delay(decisions, &why);
+                Ok(Pushed::Refused(why))
             }
         }
     }
@@ -204,6 +232,27 @@ impl Core {
     fn wake_decided(&self, source: &Source, next: &mut Next) {
         next.now.extend(source.decided_agents().into_iter().map(Key::Agent));
     }
+}
+
+/// What came of a push.
+enum Pushed {
+    Done,
+    /// Somebody else was faster, and everything is to be judged anew.
+    TooLate,
+    /// The server does not take it, in these words.
+    Refused(String),
+}
+
+/// What is pushed next: all that the server has not refused alone, else one that this pass has not tried yet; of those that
+/// were refused before, the one that was so the longest ago.
+fn batch(pending: Vec<(Decision, Option<Timestamp>)>, one_by_one: bool, tried: &BTreeSet<AgentKey>) -> Vec<Decision> {
+    let untried = || pending.iter().filter(|(decision, _)| !tried.contains(&decision.agent));
+    let together: Vec<Decision> =
+        untried().filter(|(_, refused_at)| refused_at.is_none()).map(|(decision, _)| decision.clone()).collect();
+    if !one_by_one && !together.is_empty() {
+        return together;
+    }
+    untried().min_by_key(|(_, refused_at)| *refused_at).map(|(decision, _)| decision.clone()).into_iter().collect()
 }
 
 fn file_of(loaded: &Loaded, decision: &Decision) -> Option<TreePath> {

@@ -4,9 +4,11 @@
 //!
 //! Behind a push that changes ten thousand agents, the one whose candidate fails must not wait for its turn. So there are two
 //! lanes, and neither starves the other: most of what is taken comes from the one ahead, and each fourth key from the other.
+//! Passes that hang, as those about a namespace whose admission webhook does not answer, hold their workers: what can wait
+//! never has all of them.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::hash::Hash;
 
 use jiff::Timestamp;
@@ -31,9 +33,13 @@ pub struct WorkQueue<K> {
     /// The lane of each key that may run. An entry of the other lane has been overtaken.
     ready: BTreeMap<K, Lane>,
     taken_ahead: u32,
-    running: BTreeSet<K>,
+    running: BTreeMap<K, Lane>,
+    /// How many keys of the lane behind run.
+    running_behind: usize,
+    /// How many of them may.
+    most_behind: usize,
     again: BTreeMap<K, Lane>,
-    due: BTreeMap<K, Timestamp>,
+    due: BTreeMap<K, (Timestamp, Lane)>,
     timers: BinaryHeap<Reverse<(Timestamp, K)>>,
     held: BTreeMap<K, Timestamp>,
 }
@@ -45,7 +51,9 @@ impl<K: Ord + Clone + Hash> Default for WorkQueue<K> {
             behind: VecDeque::new(),
             ready: BTreeMap::new(),
             taken_ahead: 0,
-            running: BTreeSet::new(),
+            running: BTreeMap::new(),
+            running_behind: 0,
+            most_behind: usize::MAX,
             again: BTreeMap::new(),
             due: BTreeMap::new(),
             timers: BinaryHeap::new(),
@@ -55,6 +63,11 @@ impl<K: Ord + Clone + Hash> Default for WorkQueue<K> {
 }
 
 impl<K: Ord + Clone + Hash> WorkQueue<K> {
+    /// From now on at most so many keys of the lane behind run at the same time, and at least one.
+    pub fn limit_behind(&mut self, most: usize) {
+        self.most_behind = most.max(1);
+    }
+
     /// Wants `key` to be looked at as soon as possible, in its turn.
     pub fn wake(&mut self, key: K) {
         self.wake_in(Lane::Behind, key);
@@ -62,13 +75,13 @@ impl<K: Ord + Clone + Hash> WorkQueue<K> {
 
     /// Wants `key` to be looked at as soon as possible. In the lane that it has it stays where it is; it may be moved ahead.
     pub fn wake_in(&mut self, lane: Lane, key: K) {
-        let woken = if self.running.contains(&key) { &mut self.again } else { &mut self.ready };
+        let woken = if self.running.contains_key(&key) { &mut self.again } else { &mut self.ready };
         let before = woken.get(&key).copied();
         if before.is_some_and(|before| before >= lane) {
             return;
         }
         woken.insert(key.clone(), lane);
-        if !self.running.contains(&key) {
+        if !self.running.contains_key(&key) {
             self.lane(lane).push_back(key);
         }
     }
@@ -80,11 +93,20 @@ impl<K: Ord + Clone + Hash> WorkQueue<K> {
         }
     }
 
-    /// Wants `key` to be looked at, at the latest at `at`. An earlier time that it has already stays.
+    /// Wants `key` to be looked at, at the latest at `at`, and then ahead of what can wait. An earlier time that it has already
+    /// stays.
     pub fn wake_at(&mut self, key: K, at: Timestamp) {
-        if self.due.get(&key).is_none_or(|earlier| at < *earlier) {
-            self.due.insert(key.clone(), at);
-            self.timers.push(Reverse((at, key)));
+        self.wake_in_at(Lane::Ahead, key, at);
+    }
+
+    /// The same in another lane.
+    pub fn wake_in_at(&mut self, lane: Lane, key: K, at: Timestamp) {
+        match self.due.get_mut(&key) {
+            Some((earlier, known)) if *earlier <= at => *known = lane.max(*known),
+            _ => {
+                self.due.insert(key.clone(), (at, lane));
+                self.timers.push(Reverse((at, key)));
+            }
         }
     }
 
@@ -94,33 +116,39 @@ impl<K: Ord + Clone + Hash> WorkQueue<K> {
             && *at <= now
         {
             let Some(Reverse((at, key))) = self.timers.pop() else { break };
-            if self.due.get(&key) == Some(&at) {
+            if let Some((due, lane)) = self.due.get(&key).copied()
+                && due == at
+            {
                 self.due.remove(&key);
-                self.wake_in(Lane::Ahead, key);
+                self.wake_in(lane, key);
             }
         }
         loop {
-            let key = self.next_ready()?;
+            let (key, lane) = self.next_ready()?;
             match self.held.get(&key).copied() {
-                Some(until) if until > now => self.wake_at(key, until),
+                Some(until) if until > now => self.wake_in_at(lane, key, until),
                 Some(_) | None => {
                     self.held.remove(&key);
-                    self.running.insert(key.clone());
+                    self.running.insert(key.clone(), lane);
+                    self.running_behind += usize::from(lane == Lane::Behind);
                     return Some(key);
                 }
             }
         }
     }
 
-    fn next_ready(&mut self) -> Option<K> {
+    fn next_ready(&mut self) -> Option<(K, Lane)> {
         let first = if self.taken_ahead < AHEAD_IN_A_ROW { Lane::Ahead } else { Lane::Behind };
         let second = if first == Lane::Ahead { Lane::Behind } else { Lane::Ahead };
         for lane in [first, second] {
+            if lane == Lane::Behind && self.running_behind >= self.most_behind {
+                continue;
+            }
             while let Some(key) = self.lane(lane).pop_front() {
                 if self.ready.get(&key) == Some(&lane) {
                     self.ready.remove(&key);
-                    self.taken_ahead = if lane == Lane::Ahead { self.taken_ahead + 1 } else { 0 };
-                    return Some(key);
+                    self.taken_ahead = if lane == Lane::Ahead { self.taken_ahead.saturating_add(1) } else { 0 };
+                    return Some((key, lane));
                 }
             }
         }
@@ -130,12 +158,12 @@ impl<K: Ord + Clone + Hash> WorkQueue<K> {
     /// Wants `key` not to be looked at before `until`, whatever wakes it meanwhile, and then to be.
     pub fn hold(&mut self, key: K, until: Timestamp) {
         self.held.insert(key.clone(), until);
-        self.wake_at(key, until);
+        self.wake_in_at(Lane::Behind, key, until);
     }
 
     /// Says that a key taken is no longer being looked at.
     pub fn done(&mut self, key: &K) {
-        self.running.remove(key);
+        self.running_behind -= usize::from(self.running.remove(key) == Some(Lane::Behind));
         if let Some(lane) = self.again.remove(key) {
             self.wake_in(lane, key.clone());
         }
@@ -144,7 +172,7 @@ impl<K: Ord + Clone + Hash> WorkQueue<K> {
     /// When the next timer is due.
     pub fn next_due(&mut self) -> Option<Timestamp> {
         while let Some(Reverse((at, key))) = self.timers.peek() {
-            if self.due.get(key) == Some(at) {
+            if self.due.get(key).is_some_and(|(due, _)| due == at) {
                 return Some(*at);
             }
             self.timers.pop();
@@ -223,6 +251,37 @@ mod tests {
         let order: Vec<i32> = std::iter::from_fn(|| queue.take(at(0))).collect();
         assert_eq!(order, [100, 7, 101, 0, 102, 103, 104, 1, 105, 2, 3, 4, 5, 6]);
         assert_eq!(queue.depth(), 0);
+    }
+
+    #[test]
+    fn what_can_wait_never_holds_all_workers() {
+        let mut queue = WorkQueue::default();
+        queue.limit_behind(2);
+        (0..4).for_each(|key| queue.wake(key));
+        assert_eq!((queue.take(at(0)), queue.take(at(0)), queue.take(at(0))), (Some(0), Some(1), None));
+        queue.wake_in(Lane::Ahead, 100);
+        assert_eq!((queue.take(at(0)), queue.take(at(0))), (Some(100), None));
+        queue.done(&100);
+        assert_eq!(queue.take(at(0)), None, "one that was taken ahead makes no room behind");
+        queue.done(&0);
+        assert_eq!((queue.take(at(0)), queue.take(at(0))), (Some(2), None));
+    }
+
+    #[test]
+    fn what_is_tried_again_waits_in_its_own_lane() {
+        let mut queue = WorkQueue::default();
+        queue.wake_in_at(Lane::Behind, "failed", at(5));
+        queue.wake("a");
+        queue.wake_in(Lane::Ahead, "urgent");
+        assert_eq!((queue.take(at(5)), queue.take(at(5))), (Some("urgent"), Some("a")));
+        // The time of one that is urgent as well is that of an urgent one.
+        queue.wake_in_at(Lane::Behind, "both", at(6));
+        queue.wake_in_at(Lane::Ahead, "both", at(9));
+        queue.wake("b");
+        assert_eq!(
+            (queue.take(at(6)), queue.take(at(6)), queue.take(at(6))),
+            (Some("both"), Some("failed"), Some("b"))
+        );
     }
 
     #[test]

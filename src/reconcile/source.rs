@@ -163,6 +163,8 @@ pub(crate) enum Retraction {
 struct Posted {
     decision: Decision,
     state: PostState,
+    /// When the server refused it although it was pushed alone: it is not to hold up the others.
+    refused_at: Option<Timestamp>,
 }
 
 #[derive(Clone)]
@@ -388,7 +390,7 @@ impl Source {
                 PostState::Pending(_) | PostState::Blocked { .. } | PostState::Void { .. } => {}
             }
         }
-        let posted = Posted { decision: decision.clone(), state: PostState::Pending(String::new()) };
+        let posted = Posted { decision: decision.clone(), state: PostState::Pending(String::new()), refused_at: None };
         state.outbox.insert(decision.agent.clone(), posted);
         true
     }
@@ -422,8 +424,9 @@ impl Source {
         }
     }
 
-    /// The decisions that are to be written on top of `tip`, by agent. What was blocked at another commit is tried again.
-    pub(crate) fn pending(&self, tip: &CommitSha) -> Vec<Decision> {
+    /// The decisions that are to be written on top of `tip`, by agent, each with the time when the server refused it alone.
+    /// What was blocked at another commit is tried again.
+    pub(crate) fn pending(&self, tip: &CommitSha) -> Vec<(Decision, Option<Timestamp>)> {
         let mut state = self.state();
         for posted in state.outbox.values_mut() {
             if matches!(&posted.state, PostState::Blocked { at, .. } if at != tip) {
@@ -431,7 +434,7 @@ impl Source {
             }
         }
         let is_open = |posted: &&Posted| matches!(posted.state, PostState::Pending(_) | PostState::Pushing(_));
-        state.outbox.values().filter(is_open).map(|posted| posted.decision.clone()).collect()
+        state.outbox.values().filter(is_open).map(|posted| (posted.decision.clone(), posted.refused_at)).collect()
     }
 
     /// Those of `decisions` that nobody has taken back meanwhile; from now on nobody can.
@@ -476,6 +479,14 @@ impl Source {
     pub(crate) fn delay(&self, decisions: &[Decision], why: &str) {
         for decision in decisions {
             self.mark(decision, PostState::Pending(why.to_owned()));
+        }
+    }
+
+    /// The server does not take this decision, whatever else is in the push.
+    pub(crate) fn refuse(&self, decision: &Decision, why: &str, now: Timestamp) {
+        self.mark(decision, PostState::Pending(why.to_owned()));
+        if let Some(posted) = self.state().outbox.get_mut(&decision.agent) {
+            posted.refused_at = Some(now);
         }
     }
 

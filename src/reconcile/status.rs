@@ -3,25 +3,32 @@
 //! What a restart loses of a rollout in flight is read back from the branch, and nothing else ever is: the branch is never
 //! desired state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
-use crate::git::{NewCommit, Publication, PublishOutcome};
+use crate::git::{NewCommit, Publication, PublishOutcome, Snapshot};
 use crate::ids::{AgentKey, BranchName, CommitSha, SourceName, TreePath};
+use crate::object::{Kind, ObjectKey};
 use crate::reconcile::leader::Leading;
-use crate::reconcile::memory::commit_of;
+use crate::reconcile::memory::{AgentMemory, commit_of};
 use crate::reconcile::source::Source;
 use crate::reconcile::{Core, Key, Next, PassError};
 use crate::telemetry::event;
 use crate::writeback::message::render_status;
 use crate::writeback::status_branch::{
-    AgentStatus, ContentDigest, LastOutcome, RolloutHistory, changed_files, history_path, parse_history, parse_status, render,
-    status_path,
+    AgentStatus, ContentDigest, DASHBOARD, LastOutcome, RolloutHistory, changed_files, history_path, is_status_path,
+    parse_history, parse_status, render, status_path,
 };
 
 /// How often the status branch is fetched and written again when somebody else wrote to it meanwhile.
 const RACES: usize = 5;
+
+/// How long the first status after a start waits at most for agents that are still to be looked at.
+const AGENTS_PATIENCE: SignedDuration = SignedDuration::from_secs(30);
+
+/// How long until it looks again whether all have been.
+const AGENTS_RECHECK: SignedDuration = SignedDuration::from_secs(1);
 
 /// Files of the status branch that are larger are written anew instead of read: the dashboard of 10 000 agents has about
 /// two megabytes, and whoever can push to the branch can put anything there.
@@ -30,6 +37,10 @@ const LARGEST_STATUS_FILE: u64 = 16 << 20;
 /// What is on the status branch of a source, as far as this process wrote or read it.
 #[derive(Default)]
 pub(super) struct Published {
+    /// Since when it has waited for agents that nobody has looked at.
+    waiting_since: Option<Timestamp>,
+    /// Whether all agents were looked at, so that a status whose agent is not known is that of one that is gone.
+    knows_all: bool,
     tip: Option<CommitSha>,
     files: BTreeMap<TreePath, ContentDigest>,
     pub(super) at: Option<Timestamp>,
@@ -50,7 +61,11 @@ impl Core {
         if let Some(due) = last.and_then(|last| last.saturating_add(*interval).ok()).filter(|due| *due > now) {
             return Ok(Next { now: Vec::new(), later: vec![(Key::Status(source.options.name.clone()), due)] });
         }
-        let outcome = self.write_status_branch(leading, source, branch).await;
+        let unseen = self.unseen_agents(source).await?;
+        if let Some(due) = self.waits_for_agents(source, &unseen) {
+            return Ok(Next { now: Vec::new(), later: vec![(Key::Status(source.options.name.clone()), due)] });
+        }
+        let outcome = self.write_status_branch(leading, source, branch, &unseen).await;
         let mut published = self.published();
         let entry = published.entry(source.options.name.clone()).or_default();
         match &outcome {
@@ -71,17 +86,58 @@ impl Core {
         outcome.map(|()| Next::default())
     }
 
+    /// The live agents that nobody has looked at since the start: what the branch says about them is not to go.
+    async fn unseen_agents(&self, source: &Source) -> Result<BTreeSet<TreePath>, PassError> {
+        if self.published().get(&source.options.name).is_some_and(|published| published.knows_all) {
+            return Ok(BTreeSet::new());
+        }
+        let live = self.keys(&Kind::AGENT_RUNTIME).await?;
+        let missing: Vec<AgentKey> = {
+            let agents = self.agents();
+            let is_missing = |agent: &AgentKey| agents.get(agent).is_none_or(|memory| memory.status.is_none());
+            live.iter().map(|key| AgentKey::new(&key.namespace, &key.name)).filter(is_missing).collect()
+        };
+        let mut unseen = BTreeSet::new();
+        for agent in missing {
+            // Those of another Serin are none of ours.
+            let live = self.cluster.get(&ObjectKey::agent(&agent)).await?;
+            if live.is_some_and(|live| !self.is_foreign(&live)) {
+                unseen.insert(status_path(&agent));
+            }
+        }
+        Ok(unseen)
+    }
+
+    /// Until when the first status waits for agents that are still to be looked at: a page that lacks most of them helps
+    /// nobody. `None`: it has waited long enough.
+    fn waits_for_agents(&self, source: &Source, unseen: &BTreeSet<TreePath>) -> Option<Timestamp> {
+        let now = self.clock.now();
+        let mut published = self.published();
+        let entry = published.entry(source.options.name.clone()).or_default();
+        entry.knows_all |= unseen.is_empty();
+        if entry.knows_all {
+            return None;
+        }
+        // A clock that was set back must not make it wait for long.
+        let since = (*entry.waiting_since.get_or_insert(now)).min(now);
+        let until = since.saturating_add(AGENTS_PATIENCE).unwrap_or(now);
+        (until > now).then(|| now.saturating_add(AGENTS_RECHECK).unwrap_or(until).min(until))
+    }
+
     async fn write_status_branch(
         &self,
         leading: &Leading,
         source: &Source,
         branch: &BranchName,
+        unseen: &BTreeSet<TreePath>,
     ) -> Result<(), PassError> {
         for _ in 0..RACES {
             let tip = source.repository.fetch_branch(branch).await?;
             self.read_status_branch(source, tip.as_ref()).await?;
             let new = self.render_status(source);
-            let edits = changed_files(&self.published().entry(source.options.name.clone()).or_default().files, &new);
+            let mut edits =
+                changed_files(&self.published().entry(source.options.name.clone()).or_default().files, &new);
+            edits.retain(|path, contents| contents.is_some() || !unseen.contains(path));
             if edits.is_empty() {
                 return Ok(());
             }
@@ -103,7 +159,7 @@ impl Core {
                     let mut published = self.published();
                     let entry = published.entry(source.options.name.clone()).or_default();
                     entry.tip = commits.last().cloned();
-                    entry.files.retain(|path, _| !is_status_file(path));
+                    entry.files.retain(|path, _| !is_status_path(path) || unseen.contains(path));
                     entry.files.extend(new.into_iter().map(|(path, contents)| (path, ContentDigest::of(&contents))));
                     return Ok(());
                 }
@@ -129,18 +185,21 @@ impl Core {
             self.published().insert(name.clone(), Published::default());
             return Ok(());
         };
-        if is_known {
+        let partial = self.partial_histories(name);
+        if is_known && partial.is_empty() {
             return Ok(());
         }
         let snapshot = source.repository.snapshot(tip, &TreePath::new("")).await?;
+        if is_known {
+            // Of a rollout that was under way at the restart nothing was known when the branch was read.
+            let contents = self.read_files(source, &snapshot, |path| partial.contains(path)).await?;
+            self.take_back(name, &contents, &partial);
+            return Ok(());
+        }
         let histories = self.wanted_histories(name);
-        let wanted = |path: &TreePath| is_status_file(path) || path.as_str() == "README.md" || histories.contains(path);
-        let files = snapshot.files.iter().filter(|(path, _)| wanted(path));
-        let (paths, blobs): (Vec<_>, Vec<_>) = files.map(|(path, blob)| (path.clone(), blob.clone())).unzip();
-        let contents = source.repository.read(&blobs, LARGEST_STATUS_FILE).await?;
-        let contents: BTreeMap<TreePath, Vec<u8>> =
-            paths.into_iter().zip(contents).filter_map(|(path, bytes)| Some((path, bytes?.to_vec()))).collect();
-        self.take_back(&contents);
+        let wanted = |path: &TreePath| is_status_path(path) || path.as_str() == DASHBOARD || histories.contains(path);
+        let contents = self.read_files(source, &snapshot, wanted).await?;
+        self.take_back(name, &contents, &histories);
         let mut published = self.published();
         let entry = published.entry(name.clone()).or_default();
         entry.tip = Some(tip.clone());
@@ -148,16 +207,38 @@ impl Core {
         Ok(())
     }
 
-    fn wanted_histories(&self, source: &SourceName) -> Vec<TreePath> {
+    async fn read_files(
+        &self,
+        source: &Source,
+        snapshot: &Snapshot,
+        wanted: impl Fn(&TreePath) -> bool,
+    ) -> Result<BTreeMap<TreePath, Vec<u8>>, PassError> {
+        let files = snapshot.files.iter().filter(|(path, _)| wanted(path));
+        let (paths, blobs): (Vec<_>, Vec<_>) = files.map(|(path, blob)| (path.clone(), blob.clone())).unzip();
+        let contents = source.repository.read(&blobs, LARGEST_STATUS_FILE).await?;
+        Ok(paths.into_iter().zip(contents).filter_map(|(path, bytes)| Some((path, bytes?.to_vec()))).collect())
+    }
+
+    fn wanted_histories(&self, source: &SourceName) -> BTreeSet<TreePath> {
+        self.histories_of(source, |_| true)
+    }
+
+    /// Those that began before this process did and were not completed from the branch yet.
+    fn partial_histories(&self, source: &SourceName) -> BTreeSet<TreePath> {
+        self.histories_of(source, |memory| memory.is_partial)
+    }
+
+    fn histories_of(&self, source: &SourceName, wanted: impl Fn(&AgentMemory) -> bool) -> BTreeSet<TreePath> {
         let agents = self.agents();
-        let own = agents.iter().filter(|(_, memory)| memory.source.as_ref() == Some(source));
+        let own = agents.iter().filter(|(_, memory)| memory.source.as_ref() == Some(source) && wanted(memory));
         own.filter_map(|(agent, memory)| Some(history_path(agent, &memory.history.as_ref()?.rollout))).collect()
     }
 
-    /// What a restart has lost comes back from the branch.
-    fn take_back(&self, contents: &BTreeMap<TreePath, Vec<u8>>) {
+    /// What a restart has lost comes back from the branch of a source. A history that was `wanted` and is not there is not
+    /// asked for again.
+    fn take_back(&self, source: &SourceName, contents: &BTreeMap<TreePath, Vec<u8>>, wanted: &BTreeSet<TreePath>) {
         let mut agents = self.agents();
-        for (agent, memory) in agents.iter_mut() {
+        for (agent, memory) in agents.iter_mut().filter(|(_, memory)| memory.source.as_ref() == Some(source)) {
             if let Some(status) = contents.get(&status_path(agent)).and_then(|bytes| parse_status(bytes).ok())
                 && let Some(LastOutcome { rollout, decision_commit: Some(commit), .. }) = status.last_outcome
                 && !memory.commits.iter().any(|(known, _)| *known == rollout)
@@ -165,14 +246,18 @@ impl Core {
                 memory.commits.insert(0, (rollout, commit));
             }
             let Some(history) = memory.history.as_mut().filter(|_| memory.is_partial) else { continue };
-            let Some(bytes) = contents.get(&history_path(agent, &history.rollout)) else { continue };
+            let path = history_path(agent, &history.rollout);
+            if !wanted.contains(&path) {
+                continue;
+            }
+            memory.is_partial = false;
+            let Some(bytes) = contents.get(&path) else { continue };
             let Ok(mut before) = parse_history(bytes) else { continue };
             before.steps.retain(|old| !history.steps.iter().any(|new| new.entered_at == old.entered_at));
             before.events.retain(|old| !history.events.contains(old));
             history.steps.splice(0..0, before.steps);
             history.events.splice(0..0, before.events);
             history.started_at = before.started_at;
-            memory.is_partial = false;
         }
         for memory in agents.values_mut() {
             if let Some(outcome) = memory.status.as_mut().and_then(|status| status.last_outcome.as_mut()) {
@@ -182,16 +267,16 @@ impl Core {
     }
 
     fn render_status(&self, source: &Source) -> BTreeMap<TreePath, Vec<u8>> {
-        let agents = self.agents();
-        let own = || agents.values().filter(|memory| memory.source.as_ref() == Some(&source.options.name));
-        let statuses: Vec<AgentStatus> = own().filter_map(|memory| memory.status.clone()).collect();
-        let histories: Vec<RolloutHistory> = own().filter_map(|memory| memory.history.clone()).collect();
+        let (statuses, histories): (Vec<_>, Vec<_>) = {
+            let agents = self.agents();
+            let own = agents.values().filter(|memory| memory.source.as_ref() == Some(&source.options.name));
+            own.map(|memory| (memory.status.clone(), memory.history.clone())).unzip()
+        };
+        // Nobody waits for the agents while text is made of ten thousand.
+        let statuses: Vec<AgentStatus> = statuses.into_iter().flatten().collect();
+        let histories: Vec<RolloutHistory> = histories.into_iter().flatten().collect();
         render(&self.options.cluster_name, &statuses, &histories)
     }
-}
-
-fn is_status_file(path: &TreePath) -> bool {
-    path.as_str().ends_with("/status.yaml")
 }
 
 /// The agents that a commit on the status branch is about.

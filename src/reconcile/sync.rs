@@ -221,36 +221,68 @@ impl Core {
             is_complete &= self.apply_side_by_side(leading, source, loaded, of_a_kind, &mut silent).await?;
         }
         if let Some((_, error)) = silent.pop_first() {
-            if next.now.is_empty() {
-                return Err(error);
-            }
-            // The agents are not to wait for it.
-            let at = self.clock.now().saturating_add(SILENCE_RETRY).unwrap_or(jiff::Timestamp::MAX);
-            next.later.push((Key::Sync(name.clone()), at));
-            return Ok(Performed { next, is_complete: false });
+            return self.again_soon(name, next, error);
         }
-        for (key, uid) in &plan.deletes {
-            let outcome = self.cluster.as_leader(leading)?.delete(key, uid).await;
-            match outcome {
-                Ok(()) => {
-                    event::ObjectApplied { source: name, object: key, verb: SyncVerb::Prune, commit: &loaded.commit }
-                        .emit(&self.metrics);
-                }
-                Err(error) => {
-                    event::ApplyRefused { source: name, object: key, verb: SyncVerb::Prune, error: &error }
-                        .emit(&self.metrics);
-                    if is_transient(&error) {
-                        return Err(error.into());
-                    }
-                    is_complete = false;
-                }
-            }
+        let (is_pruned, failure) = self.prune(leading, source, loaded, &plan).await?;
+        is_complete &= is_pruned;
+        if let Some(error) = failure {
+            return self.again_soon(name, next, error);
         }
         if !is_complete {
             let at = self.clock.now().saturating_add(REFUSED_RETRY).unwrap_or(jiff::Timestamp::MAX);
             next.later.push((Key::Sync(name.clone()), at));
         }
         Ok(Performed { next, is_complete })
+    }
+
+    /// A sync that did not come to its end for a reason that may be over in a moment. The agents that it has found are not to
+    /// wait for it.
+    fn again_soon(&self, source: &SourceName, mut next: Next, error: PassError) -> Result<Performed, PassError> {
+        if next.now.is_empty() {
+            return Err(error);
+        }
+        let at = self.clock.now().saturating_add(SILENCE_RETRY).unwrap_or(jiff::Timestamp::MAX);
+        next.later.push((Key::Sync(source.clone()), at));
+        Ok(Performed { next, is_complete: false })
+    }
+
+    /// Deletes what git has dropped. Says whether all of it is gone, and the first failure that may be over in a moment. About
+    /// a kind in a namespace about which the server does not answer nothing more is asked; the rest goes all the same.
+    async fn prune(
+        &self,
+        leading: &Leading,
+        source: &Source,
+        loaded: &Loaded,
+        plan: &SyncPlan,
+    ) -> Result<(bool, Option<PassError>), PassError> {
+        let name = &source.options.name;
+        let (mut is_complete, mut failure) = (true, None);
+        let mut silent: BTreeSet<(Kind, String)> = BTreeSet::new();
+        for (key, uid) in &plan.deletes {
+            // Deletions take time, and a commit that brings the object back may have been loaded since.
+            if !source.drops(key) || silent.contains(&(key.kind.clone(), key.namespace.clone())) {
+                is_complete = false;
+                continue;
+            }
+            let Err(error) = self.cluster.as_leader(leading)?.delete(key, uid).await else {
+                event::ObjectApplied { source: name, object: key, verb: SyncVerb::Prune, commit: &loaded.commit }
+                    .emit(&self.metrics);
+                continue;
+            };
+            event::ApplyRefused { source: name, object: key, verb: SyncVerb::Prune, error: &error }.emit(&self.metrics);
+            is_complete = false;
+            let is_busy = matches!(error, ClusterError::TooManyRequests { .. });
+            if matches!(error, ClusterError::Unavailable { .. }) {
+                silent.insert((key.kind.clone(), key.namespace.clone()));
+            }
+            if is_transient(&error) {
+                failure = failure.or(Some(error.into()));
+            }
+            if is_busy {
+                break;
+            }
+        }
+        Ok((is_complete, failure))
     }
 
     /// Applies objects of one kind, several at a time. `false`: the server refuses some.

@@ -53,9 +53,10 @@ pub(super) async fn run(shelf: Arc<Shelf>, http: Http, discovery: Arc<Discovery>
     loop {
         let error = match discovery.resource(shelf.kind()).await {
             Ok(Some(resource)) => match list_and_follow(&shelf, &http, &resource, &mut pause, recheck).await {
-                ClusterError::NotServed { .. } => {
+                error @ ClusterError::NotServed { .. } => {
+                    // Discovery may go on telling of it for a while: not to be asked without end.
                     discovery.forget(shelf.kind()).await;
-                    continue;
+                    error
                 }
                 error => error,
             },

@@ -90,6 +90,16 @@ impl SimulatedRepository {
         self.remote.state().refusal = why.map(str::to_owned);
     }
 
+    /// The remote refuses every publication that changes this file, as a rule of a git host would.
+    pub fn refuse_changes_of(&self, path: &str) {
+        self.remote.state().guarded.insert(TreePath::new(path));
+    }
+
+    /// No file is guarded any more.
+    pub fn allow_all_changes(&self) {
+        self.remote.state().guarded.clear();
+    }
+
     /// Takes the remote off the network, or puts it back. What was fetched can still be read.
     pub fn set_reachable(&self, reachable: bool) {
         self.remote.state().down = !reachable;
@@ -281,6 +291,10 @@ impl SimulatedRepository {
             if let Some(why) = state.refusal.clone() {
                 return Ok(PublishOutcome::Refused { why });
             }
+            let mut changed = publication.commits.iter().flat_map(|commit| commit.edits.keys());
+            if let Some(path) = changed.find(|path| state.guarded.contains(*path)) {
+                return Ok(PublishOutcome::Refused { why: format!("{path} is protected") });
+            }
             state.history.move_branch(branch, &new);
             state.wake();
         }
@@ -364,6 +378,7 @@ pub(super) struct Remote {
 struct State {
     history: History,
     refusal: Option<String>,
+    guarded: BTreeSet<TreePath>,
     down: bool,
     readers: Vec<mpsc::Sender<()>>,
 }

@@ -94,7 +94,8 @@ fn folder(agent: &AgentKey) -> String {
     format!("{}/{}", segment(&agent.namespace), segment(&agent.name))
 }
 
-fn is_status_path(path: &TreePath) -> bool {
+/// Whether the status of an agent stands there.
+pub fn is_status_path(path: &TreePath) -> bool {
     matches!(path.as_str().split('/').collect::<Vec<_>>()[..], [_, _, "status.yaml"])
 }
 

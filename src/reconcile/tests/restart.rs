@@ -1,0 +1,64 @@
+//! What a restart must not lose, though it is only for people.
+
+use super::bench::STATUS;
+use super::*;
+
+const STEPS: &str = "[{setWeight: 50}, {pause: {duration: 30s}}, {setWeight: 100}]";
+
+impl Bench {
+    fn on_status_branch(&self) -> BTreeMap<TreePath, Arc<[u8]>> {
+        self.repository.files(&self.repository.tip(&BranchName::new(STATUS)).unwrap())
+    }
+
+    fn history(&self) -> String {
+        let files = self.on_status_branch();
+        let mut histories = files.iter().filter(|(path, _)| path.as_str().contains("/history/"));
+        let (_, text) = histories.next().expect("a history");
+        assert!(histories.next().is_none());
+        String::from_utf8_lossy(text).into_owned()
+    }
+}
+
+#[test]
+fn the_status_of_an_agent_that_cannot_be_looked_at_after_a_restart_stays_on_the_branch() {
+    let mut bench = Bench::new(STEPS);
+    bench.write("prod/other.yaml", &agent("", STEPS).replace("name: agent\n", "name: other\n"));
+    bench.run_for(30);
+    let files: Vec<TreePath> = bench.on_status_branch().into_keys().collect();
+    assert!(files.contains(&TreePath::new("prod/other/status.yaml")), "{files:?}");
+    // Its pass has to write, and cannot.
+    let key = ObjectKey::agent(&AgentKey::new("prod", "other"));
+    bench.cluster.edit("kubectl", &key, |live| live.set(&["spec", "runtime", "replicas"], 5)).unwrap();
+    bench.cluster.inject(Box::new(|call| {
+        if call.key.name.starts_with("other") && matches!(call.verb, Verb::Apply(..)) {
+            return Fate::FailBefore(ClusterError::Unavailable { why: "no answer".into() });
+        }
+        Fate::Proceed
+    }));
+    bench.restart();
+    bench.run_for(10);
+    assert_eq!(bench.on_status_branch().into_keys().collect::<Vec<_>>(), files);
+    bench.run_for(60);
+    assert_eq!(bench.on_status_branch().into_keys().collect::<Vec<_>>(), files);
+}
+
+#[test]
+fn the_history_of_a_rollout_goes_on_after_a_restart_where_it_was() {
+    let mut bench = Bench::new(STEPS);
+    bench.run_for(20);
+    bench.write(AGENT, &agent("2.0.0", STEPS));
+    bench.fetch();
+    bench.run_for(15);
+    let before = bench.history();
+    assert!(before.contains("RolloutStarted"), "{before}");
+    bench.restart();
+    // The branch is read before anything happens to the rollout again.
+    bench.run_for(10);
+    bench.run_for(90);
+    let after = bench.history();
+    let started = before.lines().find(|line| line.starts_with("startedAt")).unwrap();
+    assert!(
+        after.contains(started) && after.contains("RolloutStarted") && after.contains("RolloutPromoted"),
+        "{after}"
+    );
+}
