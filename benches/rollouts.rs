@@ -6,7 +6,7 @@
 //! as it says, which is what a rollout is; the other waits for nothing, so it leaves the pods and their controllers behind.
 //! How long does a weight stay on pods of a candidate that fail? And what does a restart with all of them in flight move?
 //!
-//! `cargo bench --bench rollouts -- --agents=20`
+//! `cargo bench --bench rollouts -- --agents=20 --pods=4`, where `pods` is how many each agent has.
 
 #[path = "common/agents.rs"]
 mod agents;
@@ -34,18 +34,15 @@ use tokio::sync::Semaphore;
 
 /// Requests of the floor that are under way at once.
 const AT_ONCE: usize = 32;
-/// Pods of each agent.
-const PODS: u64 = 4;
-
 fn main() {
-    let agents = option("agents", 20);
+    let (agents, pods) = (option("agents", 20), option("pods", 4));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(measure(agents));
+    runtime.block_on(measure(agents, pods));
 }
 
-async fn measure(agents: u64) {
+async fn measure(agents: u64, pods: u64) {
     let site = Site::empty().await;
-    let manifest = Manifest { replicas: PODS, ..Manifest::new(&["25", "50", "100"]) };
+    let manifest = Manifest { replicas: pods, ..Manifest::new(&["25", "50", "100"]) };
     for version in ["1.0.0", "2.0.0", "3.0.0"] {
         site.clone.write(&format!("packs/{version}.yaml"), &pack(&site.namespace, version));
     }
@@ -63,7 +60,7 @@ async fn measure(agents: u64) {
     let writes = writes(&site, mark);
 
     // All of them wait for a person at half of the weight.
-    let paused = Manifest { version: "2.0.0".to_owned(), ..Manifest::new(&["50", "forever", "100"]) };
+    let paused = Manifest { replicas: pods, version: "2.0.0".to_owned(), ..Manifest::new(&["50", "forever", "100"]) };
     site.clone.pull();
     push(&site, agents, &paused.candidate("3.0.0"));
     site.announce();
@@ -85,7 +82,7 @@ async fn measure(agents: u64) {
     site.pods_are("agent-0-canary", Behaviour::Crash).await;
     let failed = started.elapsed();
     site.until("its weight is gone", || async {
-        site.replicas("agent-0").await.is_some_and(|(wanted, _)| wanted == PODS)
+        site.replicas("agent-0").await.is_some_and(|(wanted, _)| wanted == pods)
     })
     .await;
     let gone = started.elapsed();

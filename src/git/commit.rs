@@ -4,13 +4,14 @@
 //! The same parent and the same [`NewCommit`] give the same id on every machine and at every attempt; a push
 //! whose answer was lost is therefore recognised when it is tried again.
 
-use git2::build::TreeUpdateBuilder;
-use git2::{FileMode, ObjectType, Oid, Repository, Signature, Time, Tree};
+use std::collections::BTreeMap;
 
+use git2::{Oid, Repository, Signature, Time, Tree};
 use jiff::Timestamp;
 
+use super::listing::{EXECUTABLE, FOLDER, REGULAR};
 use super::{CommitInfo, NewCommit, snapshot};
-use crate::ids::{CommitSha, TreePath};
+use crate::ids::CommitSha;
 
 /// Writes the commits on top of `parent`, oldest first (`None`: the first one is a root commit with an empty
 /// tree below it), and returns their ids.
@@ -50,36 +51,65 @@ pub(super) fn describe(repo: &Repository, commit: &CommitSha) -> Option<CommitIn
     })
 }
 
+/// The tree of a commit. Each folder in which something changes is read and written once, however much that is.
 fn edited_tree<'r>(repo: &'r Repository, base: Tree<'r>, new: &NewCommit) -> Result<Tree<'r>, git2::Error> {
-    // Deletions first, so that a file may make place for a folder of the same name in one commit.
-    let mut deletions = TreeUpdateBuilder::new();
-    let mut deletes = false;
-    for path in new.edits.iter().filter(|(_, contents)| contents.is_none()).map(|(path, _)| path) {
-        if entry_mode(&base, path).is_some() {
-            deletions.remove(path.as_str());
-            deletes = true;
+    let edits: Vec<Edit<'_>> = new.edits.iter().map(|(path, contents)| (path.as_str(), contents.as_deref())).collect();
+    let edited = match edited_folder(repo, Some(&base), &edits)? {
+        Some(tree) => tree,
+        None => repo.treebuilder(None)?.write()?,
+    };
+    if edited == base.id() { Ok(base) } else { repo.find_tree(edited) }
+}
+
+/// A path below a folder, and what is to be there; `None`: nothing.
+type Edit<'e> = (&'e str, Option<&'e [u8]>);
+
+/// A folder with these changes; `None`: it is empty, so there is none.
+fn edited_folder(repo: &Repository, base: Option<&Tree<'_>>, edits: &[Edit<'_>]) -> Result<Option<Oid>, git2::Error> {
+    let mut folder = repo.treebuilder(base)?;
+    let (mut below, mut files): (BTreeMap<&str, Vec<Edit<'_>>>, Vec<Edit<'_>>) = Default::default();
+    for (path, contents) in edits {
+        match path.split_once('/') {
+            Some((name, rest)) => below.entry(name).or_default().push((rest, *contents)),
+            None => files.push((path, *contents)),
         }
     }
-    let base = if deletes { repo.find_tree(deletions.create_updated(repo, &base)?)? } else { base };
-
-    let mut writes = TreeUpdateBuilder::new();
-    let mut any = false;
-    for (path, contents) in &new.edits {
-        let Some(contents) = contents else { continue };
-        let mode = match entry_mode(&base, path) {
-            Some(EXECUTABLE) => FileMode::BlobExecutable,
-            _ => FileMode::Blob,
-        };
-        writes.upsert(path.as_str(), repo.blob(contents)?, mode);
-        any = true;
+    let mode_of = |folder: &git2::TreeBuilder<'_>, name: &str| -> Result<Option<i32>, git2::Error> {
+        Ok(folder.get(name)?.map(|entry| entry.filemode()))
+    };
+    // A file that goes may make place for a folder of its name, and the other way round.
+    for (name, _) in files.iter().filter(|(_, contents)| contents.is_none()) {
+        if mode_of(&folder, name)?.is_some_and(|mode| mode != FOLDER) {
+            folder.remove(name)?;
+        }
     }
-    if any { repo.find_tree(writes.create_updated(repo, &base)?) } else { Ok(base) }
+    for (name, edits) in below {
+        let is_wanted = edits.iter().any(|(_, contents)| contents.is_some());
+        let before = folder.get(name)?.map(|entry| (entry.id(), entry.filemode()));
+        let inner = match before {
+            Some((id, FOLDER)) => Some(repo.find_tree(id)?),
+            Some(_) if is_wanted => return Err(in_the_way(name, "file")),
+            Some(_) => continue,
+            None if is_wanted => None,
+            None => continue,
+        };
+        match edited_folder(repo, inner.as_ref(), &edits)? {
+            Some(id) => drop(folder.insert(name, id, FOLDER)?),
+            None => folder.remove(name)?,
+        }
+    }
+    for (name, contents) in files {
+        let Some(contents) = contents else { continue };
+        let mode = match mode_of(&folder, name)? {
+            Some(FOLDER) => return Err(in_the_way(name, "folder")),
+            Some(EXECUTABLE) => EXECUTABLE,
+            Some(_) | None => REGULAR,
+        };
+        folder.insert(name, repo.blob(contents)?, mode)?;
+    }
+    if folder.is_empty() { Ok(None) } else { folder.write().map(Some) }
 }
 
-/// The mode of what is at `path`, if it is not a folder.
-fn entry_mode(tree: &Tree<'_>, path: &TreePath) -> Option<i32> {
-    let entry = tree.get_path(std::path::Path::new(path.as_str())).ok()?;
-    (entry.kind() != Some(ObjectType::Tree)).then(|| entry.filemode())
+fn in_the_way(name: &str, what: &str) -> git2::Error {
+    git2::Error::from_str(&format!("there is a {what} at {name:?}"))
 }
-
-const EXECUTABLE: i32 = 0o100_755;

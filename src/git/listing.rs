@@ -320,11 +320,14 @@ fn form(mode: i32) -> Form {
     }
 }
 
-const REGULAR: i32 = 0o100_644;
+/// The mode of a file.
+pub(super) const REGULAR: i32 = 0o100_644;
 /// Written by very old versions of git.
 const REGULAR_GROUP_WRITABLE: i32 = 0o100_664;
-const EXECUTABLE: i32 = 0o100_755;
-const FOLDER: i32 = 0o040_000;
+/// The mode of a file that is a program.
+pub(super) const EXECUTABLE: i32 = 0o100_755;
+/// The mode of a folder.
+pub(super) const FOLDER: i32 = 0o040_000;
 const SUBMODULE: i32 = 0o160_000;
 
 #[cfg(test)]

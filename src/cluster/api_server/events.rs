@@ -19,6 +19,9 @@ const EVENT: Kind =
 /// An event within this time of an equal one is counted. Kubernetes' own recorders end a series after six minutes.
 const SERIES: SignedDuration = SignedDuration::from_mins(6);
 
+/// How often series that have ended are forgotten.
+const SWEEP: SignedDuration = SignedDuration::from_mins(1);
+
 /// The longest note that the API takes, in bytes.
 const LONGEST_NOTE: usize = 1024;
 
@@ -26,7 +29,14 @@ const LONGEST_NOTE: usize = 1024;
 pub(super) struct Events {
     instance: String,
     clock: Arc<dyn Clock>,
-    recent: Mutex<HashMap<Identity, Recorded>>,
+    recent: Mutex<Recent>,
+}
+
+#[derive(Default)]
+struct Recent {
+    events: HashMap<Identity, Recorded>,
+    /// When those whose series has ended were forgotten last.
+    swept: Option<Timestamp>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -73,16 +83,21 @@ impl Events {
         let answer = http.send_to(path(namespace), &target, &Operation::Create { body: &body }).await?;
         if let Some(name) = answer.body["metadata"]["name"].as_str() {
             let recorded = Recorded { name: name.to_owned(), count: 1, last: now };
-            self.recent.lock().unwrap_or_else(PoisonError::into_inner).insert(identity, recorded);
+            self.recent.lock().unwrap_or_else(PoisonError::into_inner).events.insert(identity, recorded);
         }
         Ok(())
     }
 
-    /// Counts one more of a running series. Series that have ended are forgotten on the way.
+    /// Counts one more of a running series. Series that have ended are forgotten on the way, not each time: a thousand rollouts
+    /// have tens of thousands of events.
     fn count(&self, identity: &Identity, now: Timestamp) -> Option<Recorded> {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        recent.retain(|_, recorded| now.duration_since(recorded.last) < SERIES);
-        let recorded = recent.get_mut(identity)?;
+        let is_running = |recorded: &Recorded| now.duration_since(recorded.last) < SERIES;
+        if recent.swept.is_none_or(|swept| now.duration_since(swept).abs() > SWEEP) {
+            recent.events.retain(|_, recorded| is_running(recorded));
+            recent.swept = Some(now);
+        }
+        let recorded = recent.events.get_mut(identity).filter(|recorded| is_running(recorded))?;
         recorded.count += 1;
         recorded.last = now;
         Some(recorded.clone())
