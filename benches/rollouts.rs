@@ -180,7 +180,7 @@ enum Waits {
 
 /// Sends the writes once more. Gives back how long it took, and how many the server refused.
 async fn floor(site: &Site, writes: &[AuditEvent], waits: Waits) -> (Duration, usize) {
-    let client = site.plane.client(User::Admin).await;
+    let client = site.plane.client(User::Serin).await;
     let cluster = agents::watching(site, Kind::DEPLOYMENT).await;
     let mut of_agents: BTreeMap<String, Vec<hyper::Request<Vec<u8>>>> = BTreeMap::new();
     for write in writes {

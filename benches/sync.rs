@@ -2,9 +2,9 @@
 //!
 //! Three pushes: all of them new, one of them changed, one field changed in each. Ours is the daemon of this build, told of each
 //! push by a signal; the floor is a bare loop over 32 requests at once that sends as many applies of the same objects to another
-//! namespace of the same API server, in the same order. At the first install the loop also makes what the agents run as (Deployment, Service,
-//! accounts) and writes their status, because that is what Serin does with them; agents have no pods, so that it is the API
-//! server that is measured and not its controllers. What is applied is seen by a watch.
+//! namespace of the same API server, in the same order and as the same user. At the first install the loop also makes what the
+//! agents run as (Deployment, Service, accounts) and writes their status, because that is what Serin does with them; agents have
+//! no pods, so that it is the API server that is measured and not its controllers. What is applied is seen by a watch.
 //!
 //! `cargo bench --bench sync -- --applications=1000`
 
@@ -25,6 +25,7 @@ use futures::StreamExt as _;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use support::control_plane::User;
+use support::rights;
 use support::site::Site;
 
 /// Requests of the floor that are under way at once.
@@ -133,7 +134,9 @@ async fn until_quiet(site: &Site) {
 /// The same objects, applied by a bare loop to a namespace of their own. Gives back the applies of agents among them.
 async fn floor_of_an_install(site: &Site) -> (Duration, Vec<Write>) {
     let namespace = site.plane.namespace().await;
-    let client = site.plane.client(User::Admin).await;
+    // Who may do everything is checked for nothing: the same user, with the same rights.
+    rights::grant(site.plane, &namespace).await;
+    let client = site.plane.client(User::Serin).await;
     let (mut first, mut of_agents): (Vec<Write>, BTreeMap<String, Vec<Write>>) = Default::default();
     let (mut agents, mut statuses) = (Vec::new(), Vec::new());
     for (root, plural) in APPLIED.into_iter().chain(OWNED) {
@@ -176,7 +179,7 @@ async fn floor_of_an_install(site: &Site) -> (Duration, Vec<Write>) {
 
 /// One field of each agent, in the same applies once more, by a bare loop, in the namespace of the floor.
 async fn floor_of_a_field(site: &Site, agents: Vec<Write>) -> Duration {
-    let client = site.plane.client(User::Admin).await;
+    let client = site.plane.client(User::Serin).await;
     let changed = agents.into_iter().map(|mut write| {
         write.object["metadata"]["annotations"]["note"] = "all".into();
         vec![write]

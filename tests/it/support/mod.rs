@@ -15,7 +15,7 @@ pub(crate) mod middleman;
 pub(crate) mod manifests;
 pub(crate) mod pod_log;
 pub(crate) mod process;
-mod rights;
+pub(crate) mod rights;
 pub(crate) mod second;
 pub(crate) mod site;
 mod site_git;

@@ -56,7 +56,7 @@ async fn bind(plane: &ControlPlane, namespace: &str, kind: &str, name: &str) {
 }
 
 /// Gives the user `serin` what Serin needs in one namespace, and no more. To give rights, one has to have them.
-pub(super) async fn grant(plane: &ControlPlane, namespace: &str) {
+pub(crate) async fn grant(plane: &ControlPlane, namespace: &str) {
     let role = json!({"metadata": {"name": "serin"}, "rules": rules(&[], &[])});
     plane.create(&format!("{RBAC}/clusterroles"), &role).await;
     bind(plane, namespace, "ClusterRole", "serin").await;
