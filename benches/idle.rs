@@ -45,7 +45,7 @@ async fn measure(agents: u64, seconds: u64) {
     watched.until(agents, "all run", |agent| !agent["status"]["serviceEndpoint"].is_null()).await;
     drop(watched);
     let installed = started.elapsed();
-    site.until_looked_at().await;
+    agents::until_looked_at(&site, agents).await;
     let process = Process::of(&site.namespace);
     let peak = process.kib("VmHWM");
     // A restarted daemon holds what it needs and nothing of what the install needed.
@@ -53,7 +53,7 @@ async fn measure(agents: u64, seconds: u64) {
     let started = now();
     site.start().await;
     let ready = started.elapsed();
-    site.until_looked_at().await;
+    agents::until_looked_at(&site, agents).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
 
     let process = Process::of(&site.namespace);

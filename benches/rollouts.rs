@@ -72,7 +72,7 @@ async fn measure(agents: u64, pods: u64) {
     site.start().await;
     until_resumed(&site, agents).await;
     let resumed = started.elapsed();
-    site.until_looked_at().await;
+    agents::until_looked_at(&site, agents).await;
     assert_eq!(weights(&site).await, before, "a restart moves no weight");
     let asked = site.requests_since(mark);
     let reads = asked.iter().filter(|request| !request.is_write() && request.verb() != "watch").count();

@@ -66,7 +66,7 @@ async fn measure(applications: u64) {
     let installed = started.elapsed();
     agents.until(applications, "all run", |agent| !agent["status"]["serviceEndpoint"].is_null()).await;
     let installed_whole = started.elapsed();
-    site.until_looked_at().await;
+    agents::until_looked_at(&site, applications).await;
     let asked = site.requests();
     let reads = asked.iter().filter(|request| ["get", "list"].contains(&request.verb())).count();
     let written = asked.iter().filter(|request| request.is_write()).count();

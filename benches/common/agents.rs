@@ -11,6 +11,7 @@ use serin::cluster::Cluster as _;
 use serin::cluster::api_server::{ApiServer, Connection, Namespaces, Settings, Watched};
 use serin::object::{Kind, ObjectKey};
 
+use crate::common::patiently;
 use crate::support::control_plane::User;
 use crate::support::site::Site;
 
@@ -49,6 +50,12 @@ impl Agents {
         let most = Duration::from_secs(300 + count);
         tokio::time::timeout(most, looked).await.unwrap_or_else(|_| panic!("{what} within {most:?}"));
     }
+}
+
+/// Waits until a commit that is pushed now is in the cluster, for as long as that may take beside `count` agents.
+pub(crate) async fn until_looked_at(site: &Site, count: u64) {
+    let mark = site.push_mark();
+    patiently(count, "a mark is applied", || async { site.get("configmaps", &mark).await.is_some() }).await;
 }
 
 /// Watches a kind in the namespace of a site.

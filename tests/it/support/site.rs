@@ -485,12 +485,18 @@ impl Site {
 
     /// Waits until a commit that is pushed now is in the cluster: by then everything before it was looked at.
     pub(crate) async fn until_looked_at(&self) {
+        let name = self.push_mark();
+        self.until("a mark is applied", || async { self.get("configmaps", &name).await.is_some() }).await;
+    }
+
+    /// Pushes a ConfigMap. Gives back its name.
+    pub(crate) fn push_mark(&self) -> String {
         let name = format!("mark-{}", self.moves().len());
         let map =
             format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  namespace: {}\n", self.namespace);
         self.clone.pull();
         self.push_file("marks.yaml", &map, "a mark");
-        self.until("a mark is applied", || async { self.get("configmaps", &name).await.is_some() }).await;
+        name
     }
 
     /// How many rollouts the agent of most tests has had.
