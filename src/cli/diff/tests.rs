@@ -225,6 +225,12 @@ async fn values_of_a_secret_are_never_shown() {
     scene.write("secret.yaml", &secret("hush1").replace("metadata:", "mtadata: hush2\nmetadata:"));
     let wanted = scene.wanted().await.unwrap();
     assert!(wanted.loaded.desired.problems.iter().all(|problem| !told(problem).contains("hush")));
+    // And where it is broken so that it has no object.
+    scene.write("secret.yaml", "kind: &k Secret\nstringData: { key: 'hush3 }\n");
+    scene.write("secret.json", "{\"kind\": \"Secret\", \"stringData\": {\"key\": hush4}}\n");
+    let wanted = scene.wanted().await.unwrap();
+    assert_eq!(wanted.loaded.desired.problems.len(), 2);
+    assert!(wanted.loaded.desired.problems.iter().all(|problem| !told(problem).contains("hush")));
 }
 
 #[tokio::test]
