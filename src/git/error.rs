@@ -150,7 +150,8 @@ mod tests {
 
     #[test]
     fn a_lock_in_the_mirror_is_damage_and_one_of_the_remote_is_not() {
-        let locked = || error(ErrorCode::Locked, ErrorClass::Filesystem, "failed to lock file 'main.lock' for writing: ");
+        let locked =
+            || error(ErrorCode::Locked, ErrorClass::Filesystem, "failed to lock file 'main.lock' for writing: ");
         assert!(Failure::Mirror(locked()).is_damage());
         assert!(Failure::of_network(locked()).is_damage());
         assert!(!Failure::Remote(locked()).is_damage());

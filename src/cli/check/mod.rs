@@ -20,7 +20,8 @@ use crate::git::working_tree::{Listing, WorkingTree, WorkingTreeError, read_file
 use crate::manifest::{Diagnostic, Intake, LoadedFile, Rules, Schemas, Severity, assemble, is_manifest, load_file};
 use crate::reconcile::serve::rules;
 use crate::settings::{
-    Environment, GrantArgs, LogArgs, NO_CLUSTER_NAME, Origin, Problem, Problems, RunArgs, SourceSettings, TypedAs, load,
+    Environment, GrantArgs, LogArgs, NO_CLUSTER_NAME, Origin, Problem, Problems, RunArgs, SourceSettings, TypedAs,
+    load_without_credentials,
 };
 
 /// Flags of `serin check`. Those about the source are the same as those of `serin run`.
@@ -166,7 +167,8 @@ fn resolve_source(args: CheckArgs, typed: &TypedAs, environment: &Environment) -
         run.repo = Some(".".to_owned());
         run.cluster_name = Some("check".to_owned());
     }
-    let understand = |run: RunArgs| load(run, LogArgs::default(), typed, environment);
+    // No repository is reached, and where this runs the daemon's secrets are not.
+    let understand = |run: RunArgs| load_without_credentials(run, LogArgs::default(), typed, environment);
     let loaded = match understand(run.clone()) {
         // The name of the cluster often comes from the daemon's own flags, and changes nothing here.
         Err(Problems(problems)) if problems.iter().any(is_about_cluster_name) => {
