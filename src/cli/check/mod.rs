@@ -10,6 +10,7 @@ mod sarif;
 mod tests;
 mod text;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -87,7 +88,7 @@ pub fn run(args: CheckArgs, typed: &TypedAs, environment: &Environment) -> Resul
     let (paths, output) = (args.paths.clone(), args.output);
     let source = resolve_source(args, typed, environment)?;
     let here = &environment.current_dir;
-    let tree = WorkingTree::around(here);
+    let tree = WorkingTree::around(here).map_err(unreadable)?;
     let (rules, folder) = match &source {
         Source::Flags(rules) => (rules, here.clone()),
         Source::Settings(rules, folder) => (rules, tree.root().join(folder)),
@@ -144,7 +145,17 @@ fn check(tree: &WorkingTree, paths: &[PathBuf], rules: &Rules) -> Result<Report,
 }
 
 fn unreadable(error: WorkingTreeError) -> Failure {
-    Failure::new(ExitStatus::NotFound, error)
+    let status = match &error {
+        WorkingTreeError::Missing { .. }
+        | WorkingTreeError::Link { .. }
+        | WorkingTreeError::Special { .. }
+        | WorkingTreeError::TooDeep { .. } => ExitStatus::NotFound,
+        WorkingTreeError::Repository { .. } => ExitStatus::Unavailable,
+        // It was there a moment ago.
+        WorkingTreeError::Read { source, .. } if source.kind() == ErrorKind::NotFound => ExitStatus::NotFound,
+        WorkingTreeError::Read { .. } => ExitStatus::Internal,
+    };
+    Failure::new(status, error)
 }
 
 /// Where the rules are from.

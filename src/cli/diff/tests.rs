@@ -408,10 +408,20 @@ async fn a_source_of_the_settings_file_lends_its_folder_and_its_rules_to_the_clo
         folder: clone.join("clusters").to_str().map(str::to_owned),
         ..DiffArgs::default()
     };
-    let wanted = Wanted::read(args, &TypedAs::default(), &Environment::default()).await.unwrap();
+    let wanted = Wanted::read(args.clone(), &TypedAs::default(), &Environment::default()).await.unwrap();
     assert_eq!(wanted.source.name.as_str(), "packs");
     let keys: Vec<&str> = wanted.loaded.desired.objects.keys().map(|key| key.name.as_str()).collect();
     assert_eq!(keys, ["a"]);
+    // The daemon's secrets are not on this machine.
+    let text = std::fs::read_to_string(&file).unwrap();
+    let credentials =
+        "https://h/x', credentials: {tokenFile: /not/there, caFile: /not/there}, webhook: {secretEnv: NOT_SET}";
+    std::fs::write(&file, text.replace("https://h/x'", credentials)).unwrap();
+    let wanted = Wanted::read(args.clone(), &TypedAs::default(), &Environment::default()).await.unwrap();
+    assert_eq!(wanted.source.access, crate::git::Access::default());
+    let remote = DiffArgs { folder: None, ..args };
+    let failure = Wanted::read(remote, &TypedAs::default(), &Environment::default()).await.err().unwrap();
+    assert!(failure.text().contains("the file /not/there cannot be read"), "{}", failure.text());
     // Without a file, the folder itself is compared.
     let args = DiffArgs { folder: clone.join("clusters").to_str().map(str::to_owned), ..DiffArgs::default() };
     let wanted = Wanted::read(args, &TypedAs::default(), &Environment::default()).await.unwrap();
