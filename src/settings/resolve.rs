@@ -51,7 +51,8 @@ pub struct Loaded {
 /// # Errors
 /// All problems at once.
 pub fn load(args: RunArgs, log: LogArgs, typed: &TypedAs, environment: &Environment) -> Result<Loaded, Problems> {
-    load_as(args, log, typed, environment, false)
+    let file = read_config(&args, typed, environment)?;
+    resolve(args, log, typed, environment, file)
 }
 
 /// As [`load`], for who reaches no repository: the files and variables with secrets are not looked at, since they may be only
@@ -65,30 +66,26 @@ pub fn load_without_credentials(
     typed: &TypedAs,
     environment: &Environment,
 ) -> Result<Loaded, Problems> {
-    load_as(args, log, typed, environment, true)
+    let file = read_config(&args, typed, environment)?;
+    let mut resolver = Resolver::new(environment, file.as_ref().map(|(name, _)| name.as_str()));
+    resolver.needs_no_credentials = true;
+    resolver.resolve(args, log, typed, file)
 }
 
-fn load_as(
-    args: RunArgs,
-    log: LogArgs,
+/// The settings file that is named: its name and its text.
+fn read_config(
+    args: &RunArgs,
     typed: &TypedAs,
     environment: &Environment,
-    needs_no_credentials: bool,
-) -> Result<Loaded, Problems> {
-    let file = match typed.text("config", args.config.clone()) {
-        None => None,
-        Some(config) => match std::fs::read_to_string(environment.current_dir.join(&config.value)) {
-            Ok(text) => Some((config.value, text)),
-            Err(error) => {
-                let message = format!("the settings file {:?} cannot be read: {error}", config.value);
-                return Err(Problems(vec![Problem::new(config.origin, message)]));
-            }
-        },
-    };
-    let name = file.as_ref().map(|(name, _)| name.clone());
-    let mut resolver = Resolver::new(environment, name.as_deref());
-    resolver.needs_no_credentials = needs_no_credentials;
-    resolver.resolve(args, log, typed, file)
+) -> Result<Option<(String, String)>, Problems> {
+    let Some(config) = typed.text("config", args.config.clone()) else { return Ok(None) };
+    match std::fs::read_to_string(environment.current_dir.join(&config.value)) {
+        Ok(text) => Ok(Some((config.value, text))),
+        Err(error) => {
+            let message = format!("the settings file {:?} cannot be read: {error}", config.value);
+            Err(Problems(vec![Problem::new(config.origin, message)]))
+        }
+    }
 }
 
 /// Understands the log flags alone, for commands that have no other settings.
