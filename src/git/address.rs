@@ -187,7 +187,8 @@ fn scp(text: &str) -> Option<SshPlace> {
     Some(SshPlace { user: user.to_owned(), host: host.to_owned(), port: 22, path: path.to_owned() })
 }
 
-fn percent_decoded(text: &str) -> String {
+/// The text that a part of a URL stands for. A `%` that begins no code is itself, as git reads it.
+pub(crate) fn percent_decoded(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut i = 0;

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
-use git2::{ErrorCode, ObjectType, Oid};
+use git2::{ObjectType, Oid};
 
 use super::listing::{Listing, Seen};
 use super::snapshot::{self, ReadFailure};
@@ -44,16 +44,14 @@ impl Checkout {
         let Some(folder) = folder else {
             return Err(RepositoryError::NotFound { what: "a folder".to_owned(), address: address() });
         };
-        let (root, git) = match git2::Repository::discover(&folder) {
-            Ok(git) => {
+        let found = working_tree::discover(&folder)
+            .map_err(|error| RepositoryError::Unreachable { address: address(), why: error.to_string() })?;
+        let (root, git) = match found {
+            Some(git) => {
                 let root = git.workdir().unwrap_or(git.path());
                 (root.canonicalize().unwrap_or_else(|_| root.to_path_buf()), Some(Mutex::new(git)))
             }
-            Err(error) if error.code() == ErrorCode::NotFound => (folder, None),
-            Err(error) => {
-                let why = error.message().to_owned();
-                return Err(RepositoryError::Unreachable { address: address(), why });
-            }
+            None => (folder, None),
         };
         Ok(Self { root, git, commit: None, files: Mutex::default() })
     }
@@ -132,7 +130,7 @@ impl Checkout {
             return Err(self.not_found(format!("folder {folder}")));
         }
         let mut found = working_tree::Listing::default();
-        let tree = WorkingTree::around(&self.root);
+        let tree = WorkingTree::around(&self.root).map_err(|error| self.unreadable(error))?;
         tree.list_as_committed(&self.root.join(folder), &mut found).map_err(|error| match error {
             WorkingTreeError::Read { path, source } => self.unreadable(format!("{path}: {source}")),
             other => self.unreadable(other),

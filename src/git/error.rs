@@ -36,18 +36,20 @@ impl Failure {
         if is_damage(&error) { Self::Mirror(error) } else { Self::Remote(error) }
     }
 
-    /// Whether the mirror's objects or refs are damaged, so that only a new mirror helps.
+    /// Whether the mirror's objects or refs are damaged, or locked for ever, so that only a new mirror helps.
     pub(super) fn is_damage(&self) -> bool {
         matches!(self, Self::Mirror(error) if is_damage(error))
     }
 }
 
-/// A full disk or a missing right is no damage: nothing would be won by deleting what is there.
+/// A full disk or a missing right is no damage: nothing would be won by deleting what is there. A lock is: nobody but who asks
+/// may have one in a mirror, so it was left behind. That of a repository of somebody else is never asked about here.
 fn is_damage(error: &git2::Error) -> bool {
-    matches!(
-        error.class(),
-        ErrorClass::Odb | ErrorClass::Zlib | ErrorClass::Object | ErrorClass::Tree | ErrorClass::Reference
-    )
+    error.code() == ErrorCode::Locked
+        || matches!(
+            error.class(),
+            ErrorClass::Odb | ErrorClass::Zlib | ErrorClass::Object | ErrorClass::Tree | ErrorClass::Reference
+        )
 }
 
 /// An error of this machine.
@@ -144,6 +146,15 @@ mod tests {
         let full = error(ErrorCode::GenericError, ErrorClass::Os, "failed to write chunk: No space left on device");
         assert_eq!(kind_of(&full), RemoteKind::Local);
         assert!(!Failure::Mirror(full).is_damage());
+    }
+
+    #[test]
+    fn a_lock_in_the_mirror_is_damage_and_one_of_the_remote_is_not() {
+        let locked =
+            || error(ErrorCode::Locked, ErrorClass::Filesystem, "failed to lock file 'main.lock' for writing: ");
+        assert!(Failure::Mirror(locked()).is_damage());
+        assert!(Failure::of_network(locked()).is_damage());
+        assert!(!Failure::Remote(locked()).is_damage());
     }
 
     #[test]

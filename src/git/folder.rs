@@ -71,13 +71,14 @@ impl Folder {
     }
 
     /// The sound mirror of `address` that is here. `None`: one has to be made, because there is none, it is of
-    /// another address, or it is damaged.
+    /// another address, or it is damaged. Only for who changes the mirror, alone: lock files that lie in it go.
     pub(super) fn open(&self, address: &Address) -> Result<Option<Repository>, Failure> {
         let marker = fs::read_to_string(self.path.join(MARKER)).ok();
         if let Some(marker) = marker {
             if marker.trim_end() != address.display() {
                 return Ok(None);
             }
+            self.unlock();
             return Ok(self.repository().ok().filter(is_sound));
         }
         match fs::read_dir(&self.path).map(Iterator::count) {
@@ -88,6 +89,16 @@ impl Folder {
                 address,
                 &format!("the folder {} holds something that is not a mirror; it was not touched", self.path.display()),
             ))),
+        }
+    }
+
+    /// Deletes what git's own locks have left in the mirror. A process that was killed while it moved a ref leaves `main.lock`,
+    /// and nobody could ever move that ref again. The mirror is ours alone, and calls that change it take turns: whatever lock
+    /// is in it now has nobody behind it.
+    fn unlock(&self) {
+        for lock in locks_in(&self.path, false).chain(locks_in(&self.path.join("refs"), true)) {
+            // One that stays is told by who needs it.
+            let _removed = fs::remove_file(lock);
         }
     }
 
@@ -151,6 +162,21 @@ pub(super) fn is_sound(mirror: &Repository) -> bool {
     let refs = mirror.references_glob("refs/serin/*");
     let refs_are_whole = refs.is_ok_and(|mut refs| refs.all(|found| found.is_ok_and(|found| whole(&found))));
     refs_are_whole && mirror.find_reference("HEAD").is_ok()
+}
+
+/// The files in a folder that end in `.lock`: no ref and no file of git's own has such a name.
+fn locks_in(folder: &Path, also_below: bool) -> Box<dyn Iterator<Item = PathBuf>> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    Box::new(entries.flat_map(move |entry| -> Box<dyn Iterator<Item = PathBuf>> {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() && also_below => locks_in(&path, true),
+            Ok(kind) if !kind.is_dir() && path.extension().is_some_and(|ending| ending == "lock") => {
+                Box::new(std::iter::once(path))
+            }
+            _ => Box::new(std::iter::empty()),
+        }
+    }))
 }
 
 /// As much as an empty mirror needs, in bytes: a block for each of its few files.

@@ -24,6 +24,7 @@ mod wire;
 pub mod working_tree;
 
 pub use access::{Access, Proxy, Secret, SecretPlace, TokenScheme};
+pub(crate) use address::percent_decoded;
 pub use revision::{NotFollowed, Revision, Snapshot};
 pub use transport::{NetworkLimits, limit_network};
 pub use wire::{HostKey, KnownHosts, Verdict};

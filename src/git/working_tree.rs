@@ -9,7 +9,7 @@ use std::fs::{self, FileType, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use git2::Repository;
+use git2::{ErrorCode, Repository};
 
 use super::NotFollowed;
 use super::snapshot::resolve_link;
@@ -54,6 +54,14 @@ pub enum WorkingTreeError {
         /// The path.
         path: String,
     },
+    /// There is a repository, and git does not open it.
+    #[error("the repository at {path} cannot be opened: {why}")]
+    Repository {
+        /// Its folder.
+        path: String,
+        /// Why, and what to do about it.
+        why: String,
+    },
     /// It cannot be read.
     #[error("{path} cannot be read")]
     Read {
@@ -79,11 +87,14 @@ pub struct WorkingTree {
 
 impl WorkingTree {
     /// The working tree that `here` lies in; where there is none, `here` itself.
-    pub fn around(here: &Path) -> Self {
-        let repository = Repository::discover(here).ok().filter(|found| !found.is_bare());
+    ///
+    /// # Errors
+    /// If `here` lies in a repository that cannot be opened: without it other files would be looked at, under other names.
+    pub fn around(here: &Path) -> Result<Self, WorkingTreeError> {
+        let repository = discover(here)?.filter(|found| !found.is_bare());
         let root = repository.as_ref().and_then(Repository::workdir).map(Path::to_path_buf);
         let root = root.unwrap_or_else(|| here.to_path_buf());
-        Self { root: fs::canonicalize(&root).unwrap_or(root), repository }
+        Ok(Self { root: fs::canonicalize(&root).unwrap_or(root), repository })
     }
 
     /// Where paths start.
@@ -195,6 +206,42 @@ impl WorkingTree {
     }
 }
 
+/// The repository that `here` lies in; `None`: it lies in none.
+///
+/// One of another user is not opened, as git itself does not. libgit2 would run nothing of it (no hook, no filter, no monitor
+/// of its config), but `core.worktree`, `core.excludesFile` and `info/exclude` decide which files there are: who can put a
+/// `.git` into a folder above could make a check pass over what it should find. Only the person who runs it can say that the
+/// owner is trusted, and `safe.directory` is where git has that said.
+///
+/// # Errors
+/// If there is one that cannot be opened.
+pub(super) fn discover(here: &Path) -> Result<Option<Repository>, WorkingTreeError> {
+    match Repository::discover(here) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.code() == ErrorCode::NotFound => Ok(None),
+        Err(error) => {
+            let found = Repository::discover_path(here, std::iter::empty::<&Path>());
+            let found = found.unwrap_or_else(|_| here.to_path_buf());
+            Err(not_opened(&found, &error))
+        }
+    }
+}
+
+/// Why a repository whose `.git` is `found` was not opened.
+fn not_opened(found: &Path, error: &git2::Error) -> WorkingTreeError {
+    let folder = if found.file_name().is_some_and(|name| name == ".git") { found.parent() } else { None };
+    let path = shown(folder.unwrap_or(found));
+    let why = match error.code() {
+        ErrorCode::Owner => {
+            format!(
+                "it belongs to another user\n  hint: if you trust it: git config --global --add safe.directory {path}"
+            )
+        }
+        _ => error.message().to_owned(),
+    };
+    WorkingTreeError::Repository { path, why }
+}
+
 /// Reads a file of at most `limit` bytes; `None`: it has more.
 ///
 /// # Errors
@@ -266,7 +313,7 @@ mod tests {
         ] {
             symlink(target, root.join(link)).unwrap();
         }
-        let tree = WorkingTree::around(&root.join("a"));
+        let tree = WorkingTree::around(&root.join("a")).unwrap();
         assert_eq!(tree.root(), fs::canonicalize(root).unwrap());
         let (files, others) = listed(&tree, root);
         assert_eq!(files, [".gitignore", "a/b/y.yaml", "a/x.yaml", "kept/z.yaml"]);
@@ -296,7 +343,7 @@ mod tests {
         symlink("elsewhere", root.join("link")).unwrap();
         write(&root, "file.yaml");
         let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
-        let tree = WorkingTree::around(&root);
+        let tree = WorkingTree::around(&root).unwrap();
         let said = |path: &str| {
             let error = tree.list(&root.join(path), &mut Listing::default()).unwrap_err();
             error.to_string().replace(&root.display().to_string(), "")
@@ -311,6 +358,23 @@ mod tests {
         }
         fs::create_dir_all(&deep).unwrap();
         assert!(said("d").ends_with(" is nested deeper than 256 folders"));
+    }
+
+    #[test]
+    fn a_repository_that_git_does_not_open_is_not_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(folder.path()).unwrap();
+        Repository::init(&root).unwrap();
+        fs::write(root.join(".git/config"), "[core\n").unwrap();
+        write(&root, "a/x.yaml");
+        let said = WorkingTree::around(&root.join("a")).err().unwrap().to_string();
+        assert!(said.starts_with(&format!("the repository at {} cannot be opened: ", root.display())), "{said}");
+        let owner = git2::Error::new(ErrorCode::Owner, git2::ErrorClass::Config, "not owned by current user");
+        assert_eq!(
+            not_opened(Path::new("/src/.git/"), &owner).to_string(),
+            "the repository at /src cannot be opened: it belongs to another user\n  \
+             hint: if you trust it: git config --global --add safe.directory /src"
+        );
     }
 
     #[test]

@@ -12,12 +12,14 @@ use crate::packed::Packed;
 use super::agent;
 use super::analysis_template;
 use super::diagnostic::{Diagnostic, Lines, Position, Problem, Severity, Snippet, end_of};
+use super::list::{is_list, items_of};
 use super::node::{Content, Node};
 use super::object_rules::{self, Identity};
 use super::parse::{Allowance, Complaint, check_keys, parse_document};
 use super::prompt_pack;
 use super::rules::Rules;
 use super::schema::Schemas;
+use super::secrecy::{may_hold_secret, names_secret};
 use super::split::{Document, split};
 use super::unsupported::find_unsupported;
 use super::validate::{Finding, QUOTE_IT, validate};
@@ -30,6 +32,9 @@ const MAX_PROBLEMS: usize = 1_000;
 
 /// How many documents one file may have.
 const MAX_DOCUMENTS: usize = 20_000;
+
+/// What is said of a document that may be a part of a Secret, in place of what it is.
+const NOT_A_MAPPING: &str = "a Kubernetes object is a mapping, and this is none";
 
 /// Where an object is written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -222,6 +227,8 @@ fn not_text(path: &TreePath, bytes: &[u8], valid: usize) -> LoadedFile {
     // What comes before is UTF-8, so that line and column can be told.
     let before = String::from_utf8_lossy(&bytes[..valid]);
     let mut loader = Loader::new(path, &before);
+    // What the file is may be said behind the bytes that are none.
+    loader.hides_source |= may_hold_secret(&String::from_utf8_lossy(bytes));
     let is_utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
     let hint = if is_utf16 { "it looks like UTF-16: save it as UTF-8" } else { "save it as UTF-8" };
     loader.refuse(end_of(&before), "the file is not UTF-8".to_owned(), Some(hint.to_owned()));
@@ -272,7 +279,9 @@ struct Loader<'a> {
     file: LoadedFile,
     text: &'a str,
     lines: Option<Lines<'a>>,
-    /// Set while a document is read that may hold secrets: its lines are not quoted.
+    /// The file may hold secrets, so that no line of it is quoted but those of documents that surely hold none.
+    holds_secret: bool,
+    /// Lines are not quoted now.
     hides_source: bool,
     /// Problems beyond [`MAX_PROBLEMS`].
     untold: usize,
@@ -288,7 +297,8 @@ impl<'a> Loader<'a> {
             bytes: u64::try_from(text.len()).unwrap_or(u64::MAX),
             is_shortened: false,
         };
-        Self { file, text, lines: None, hides_source: false, untold: 0 }
+        let holds_secret = may_hold_secret(text);
+        Self { file, text, lines: None, holds_secret, hides_source: holds_secret, untold: 0 }
     }
 
     fn finish(mut self) -> LoadedFile {
@@ -358,11 +368,15 @@ impl<'a> Loader<'a> {
     }
 
     fn document(&mut self, document: Document<'_>, allowance: &mut Allowance, rules: &Rules, schemas: &Schemas) {
-        self.hides_source = holds_secret(document.text);
+        // Where it cannot be read, a part of the Secret before it may be in it.
+        self.hides_source = self.holds_secret;
         let root = match parse_document(document, allowance) {
             Ok(root) => root,
             Err(complaint) => return self.complain(complaint, Problem::Syntax),
         };
+        let is_named = names_secret(&root);
+        self.holds_secret |= is_named;
+        self.hides_source = is_named || self.holds_secret && may_hold_secret(document.text);
         if self.is_kustomization_file() {
             self.file.is_unreadable = true;
             return self.report(object_rules::kustomization(&root), None);
@@ -380,15 +394,10 @@ impl<'a> Loader<'a> {
     }
 
     fn list(&mut self, root: &Node, document: Document<'_>, rules: &Rules, schemas: &Schemas) {
-        let Some(Content::List(items)) = root.get("items").map(|items| &items.content) else {
-            if root.get("items").is_none_or(|items| matches!(items.content, Content::Null)) {
-                return;
-            }
-            let at = root.locate("items");
-            let message = "the items of a List are a list".to_owned();
-            return self
-                .complain(Complaint { at, field: "items".to_owned(), message, hint: None }, Problem::NotAnObject);
-        };
+        let (items, complaints) = items_of(root);
+        for complaint in complaints {
+            self.complain(complaint, Problem::NotAnObject);
+        }
         for (i, item) in items.iter().enumerate() {
             match &item.content {
                 Content::Null => {}
@@ -433,6 +442,11 @@ impl<'a> Loader<'a> {
             Identity::Unknown(found) => {
                 findings.extend(found);
                 self.file.is_unreadable = true;
+                // As where it cannot be read: nobody knows what it is, and a stray `---` parts a Secret in two.
+                self.hides_source |= self.holds_secret;
+                if self.hides_source && !matches!(root.content, Content::Map(_)) {
+                    findings.iter_mut().for_each(|finding| finding.message = NOT_A_MAPPING.to_owned());
+                }
                 return self.report_all(findings, None, list_item);
             }
             Identity::Refused(key, found) => {
@@ -468,24 +482,9 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// Whether one of the objects is a Secret, as far as can be told without parsing.
-fn holds_secret(text: &str) -> bool {
-    let is_secret = |part: &str| {
-        let mut plain = part.chars().filter(|c| !c.is_whitespace() && !matches!(c, '"' | '\'' | '-'));
-        "kind:Secret".chars().all(|expected| plain.next() == Some(expected))
-            && plain.next().is_none_or(|next| !next.is_alphanumeric())
-    };
-    text.contains("Secret") && text.split(['\n', ',', '{', '}']).any(is_secret)
-}
-
 fn as_finding(complaint: Complaint, problem: Problem) -> Finding {
     let Complaint { at, field, message, hint } = complaint;
     Finding { at, problem, field, message, hint }
-}
-
-fn is_list(node: &Node) -> bool {
-    node.text("kind").is_some_and(|kind| kind.ends_with("List"))
-        && (node.text("kind") == Some("List") || node.get("items").is_some())
 }
 
 /// Holds an object whose identity is known to everything that is known about its kind.

@@ -8,8 +8,10 @@
 //! [`Intake`] bounds what all files of a source cost together.
 //!
 //! In order: `split` finds the documents of a file, `parse` reads one into a tree of `node`s that know
-//! their places, `object_rules` asks who it is and whether it is granted, `schema` and `validate` hold it
+//! their places, `list` takes the items out of a List, `object_rules` asks who it is and whether it is granted, `schema` and `validate` hold it
 //! to its schema, `agent`, `analysis_template` and `prompt_pack` to what a schema cannot say.
+//!
+//! No line of a Secret is in a problem (`secrecy`).
 //!
 //! Invariant: nothing here accepts what the API server would refuse without saying so, and nothing drops a
 //! field that Serin does not know.
@@ -19,6 +21,7 @@ mod analysis_template;
 mod assemble;
 mod diagnostic;
 mod intake;
+mod list;
 mod load;
 mod names;
 mod near;
@@ -28,6 +31,7 @@ mod parse;
 mod prompt_pack;
 mod rules;
 mod schema;
+mod secrecy;
 mod split;
 mod unsupported;
 mod validate;

@@ -275,8 +275,7 @@ pub struct CredentialArgs {
 impl CredentialArgs {
     /// Whether any of them is a flag, and not only a variable that may be set for somebody else.
     pub(crate) fn are_typed(typed: &TypedAs) -> bool {
-        let command = <Self as clap::Args>::augment_args(clap::Command::new("credentials"));
-        command.get_arguments().any(|arg| typed.0.get(arg.get_id().as_str()) == Some(&ValueSource::CommandLine))
+        typed.flag_of::<Self>(&[]).is_some()
     }
 
     pub(crate) fn fields(self, typed: &TypedAs) -> CredentialFields {
@@ -347,6 +346,15 @@ impl TypedAs {
         // An id of a flattened group has no source that could be asked for.
         let ids = matches.ids().filter(|id| matches.try_contains_id(id.as_str()).is_ok());
         Self::from_map(ids.filter_map(source).collect())
+    }
+
+    /// The first of the arguments `ids`, and then of those in `A`, that was typed as a flag, by its name. A variable may be set
+    /// for another command.
+    pub(crate) fn flag_of<A: clap::Args>(&self, ids: &[&str]) -> Option<String> {
+        let command = A::augment_args(clap::Command::new("arguments"));
+        let more = command.get_arguments().map(|arg| arg.get_id().as_str());
+        let typed = ids.iter().copied().chain(more).find(|id| self.0.get(*id) == Some(&ValueSource::CommandLine));
+        typed.map(|id| self.origin(id).to_string())
     }
 
     /// As told: argument id to source.

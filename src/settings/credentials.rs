@@ -99,23 +99,54 @@ impl CredentialFields {
             || self.token_env.is_some()
     }
 
-    /// These, and what they leave open from `weaker`. Password and token are one choice.
-    fn or(self, weaker: Self) -> Self {
-        let own = self.has_secret();
-        let secret = |strong: Option<Text>, weak: Option<Text>| if own { strong } else { weak };
+    /// Whether they say by themselves how to get in.
+    fn opens(&self) -> bool {
+        self.dir.is_some() || self.has_secret() || self.private_key_file.is_some()
+    }
+
+    /// These without what opens a repository.
+    fn without_secrets(self) -> Self {
         Self {
-            dir: self.dir.or(weaker.dir),
-            username: self.username.or(weaker.username),
-            password_file: secret(self.password_file, weaker.password_file),
-            password_env: secret(self.password_env, weaker.password_env),
-            token_file: secret(self.token_file, weaker.token_file),
-            token_env: secret(self.token_env, weaker.token_env),
-            token_as: self.token_as.or(weaker.token_as),
-            ca_file: self.ca_file.or(weaker.ca_file),
-            proxy: self.proxy.or(weaker.proxy),
-            private_key_file: self.private_key_file.or(weaker.private_key_file),
-            passphrase_file: self.passphrase_file.or(weaker.passphrase_file),
-            known_hosts_file: self.known_hosts_file.or(weaker.known_hosts_file),
+            dir: None,
+            password_file: None,
+            password_env: None,
+            token_file: None,
+            token_env: None,
+            private_key_file: None,
+            passphrase_file: None,
+            ..self
+        }
+    }
+
+    /// These, and what they leave open from a `weaker` place that speaks of the same source. All that opens a repository is
+    /// one choice.
+    fn over(self, weaker: Self) -> Self {
+        let weaker = if self.opens() { weaker.without_secrets() } else { weaker };
+        self.filled_up(weaker)
+    }
+
+    /// These, and what they leave open from the defaults, which may have been written for another server: where it is said
+    /// how to get in, here or in the address (`has_login`), neither a secret nor a user of theirs goes there.
+    fn or_default(self, defaults: Self, has_login: bool) -> Self {
+        let defaults =
+            if self.opens() || has_login { Self { username: None, ..defaults.without_secrets() } } else { defaults };
+        self.filled_up(defaults)
+    }
+
+    fn filled_up(self, other: Self) -> Self {
+        Self {
+            dir: self.dir.or(other.dir),
+            username: self.username.or(other.username),
+            password_file: self.password_file.or(other.password_file),
+            password_env: self.password_env.or(other.password_env),
+            token_file: self.token_file.or(other.token_file),
+            token_env: self.token_env.or(other.token_env),
+            token_as: self.token_as.or(other.token_as),
+            ca_file: self.ca_file.or(other.ca_file),
+            proxy: self.proxy.or(other.proxy),
+            private_key_file: self.private_key_file.or(other.private_key_file),
+            passphrase_file: self.passphrase_file.or(other.passphrase_file),
+            known_hosts_file: self.known_hosts_file.or(other.known_hosts_file),
         }
     }
 }
@@ -131,9 +162,10 @@ pub(crate) fn resolve_access(
     defaults: &CredentialFields,
 ) -> Access {
     // Flags and variables stand above every file.
-    let said = flags.clone().or(own);
+    let said = flags.clone().over(own);
     refuse_useless(resolver, repo, &said);
-    let mut fields = said.or(defaults.clone());
+    let is_own_folder = said.dir.is_some() && said.known_hosts_file.is_none();
+    let mut fields = said.or_default(defaults.clone(), repo.credentials().is_some());
     // What defaults say for other kinds of address is not about this one.
     match repo.kind() {
         AddressKind::Http => {
@@ -151,6 +183,9 @@ pub(crate) fn resolve_access(
         AddressKind::Other => fields = CredentialFields::default(),
     }
     refuse_two_secrets(resolver, repo, &fields);
+    if resolver.needs_no_credentials {
+        return Access::default();
+    }
     let path = |field: &str| format!("sources[{index}].credentials.{field}");
     let token = resolver
         .variable(&path("tokenEnv"), fields.token_env)
@@ -177,6 +212,11 @@ pub(crate) fn resolve_access(
             resolver.problems.push(Problem::new(at.clone(), message).hint(hint));
         }
         let in_folder = access.folder.as_ref().is_some_and(|folder| folder.join("known_hosts").exists());
+        if is_own_folder && in_folder {
+            // Which servers are trusted is said in the folder of the source: the defaults do not say more.
+            fields.known_hosts_file = None;
+            access.known_hosts = None;
+        }
         if fields.known_hosts_file.is_none() && !in_folder {
             access.known_hosts = resolver.home().map(|home| home.join(".ssh/known_hosts"));
         }
@@ -476,12 +516,67 @@ mod tests {
         let [a, b, c, d] = &loaded.settings.sources[..] else { panic!("four sources") };
         assert!(a.access.token.is_some() && a.access.private_key.is_none());
         assert!(b.access.token.is_none() && b.access.password.is_some());
-        assert!(c.access.token.is_none() && c.access.private_key.is_some() && c.access.known_hosts.is_none());
+        // Its folder opens it: the key of the defaults is for other servers.
+        assert!(c.access.token.is_none() && c.access.private_key.is_none() && c.access.known_hosts.is_none());
         assert_eq!(d.access, crate::git::Access::default());
         let problem = bad(&[&format!("--token-file={dir}/t")], Some(&file));
         assert!(problem.contains("--token-file cannot tell which of the 4 sources"), "{problem}");
         let misspelt = file.replace("passwordFile", "passwordfile");
         assert!(bad(&[], Some(&misspelt)).contains("did you mean `passwordFile`?"));
+    }
+
+    #[test]
+    fn no_secret_of_the_defaults_goes_to_a_server_that_has_its_own() {
+        let files = [("t", "x"), ("k", "x"), ("h", "x"), ("ca", "x"), ("identity", "x"), ("password", "x")];
+        let folder = folder(&files);
+        std::fs::create_dir(folder.path().join("bare")).unwrap();
+        std::fs::write(folder.path().join("bare/identity"), "x").unwrap();
+        std::fs::write(folder.path().join("known_hosts"), "x").unwrap();
+        let dir = folder.path().display();
+        let load = |defaults: &str, repo: &str, own: &str| {
+            let file = format!(
+                "clusterName: c\ndefaults: {{credentials: {{{defaults}}}}}\nsources:\n\
+                 - {{name: a, repo: '{repo}', credentials: {{{own}}}}}\n"
+            );
+            good(&[], Some(&file)).settings.sources[0].access.clone()
+        };
+        let https = format!("username: ann, tokenFile: {dir}/t, caFile: {dir}/ca");
+        let by_folder = load(&https, "https://h/a.git", &format!("dir: {dir}"));
+        assert_eq!((&by_folder.token, &by_folder.username), (&None, &None));
+        assert!(by_folder.ca_file.is_some());
+        let by_password = load(&https, "https://h/a.git", &format!("passwordFile: {dir}/password"));
+        assert_eq!((&by_password.token, &by_password.username), (&None, &None));
+        let by_address = load(&https, "https://bob:pw@h/a.git", "");
+        assert_eq!((&by_address.token, &by_address.username), (&None, &None));
+        let by_address = load(&format!("dir: {dir}"), "https://bob:pw@h/a.git", "");
+        assert_eq!(by_address.folder, None);
+        let by_token = load(&format!("dir: {dir}"), "https://h/a.git", &format!("tokenFile: {dir}/t"));
+        assert_eq!(by_token.folder, None);
+
+        let ssh = format!("privateKeyFile: {dir}/k, passphraseFile: {dir}/t, knownHostsFile: {dir}/h");
+        let by_folder = load(&ssh, "git@h:a.git", &format!("dir: {dir}"));
+        assert_eq!((&by_folder.private_key, &by_folder.passphrase, &by_folder.known_hosts), (&None, &None, &None));
+        let by_key = load(&ssh, "git@h:a.git", &format!("privateKeyFile: {dir}/identity"));
+        assert_eq!((by_key.passphrase, by_key.private_key), (None, Some(folder.path().join("identity"))));
+        // Which servers are trusted is no secret: where nothing nearer says it, the defaults do.
+        assert_eq!(by_key.known_hosts, Some(folder.path().join("h")));
+        let by_bare_folder = load(&ssh, "git@h:a.git", &format!("dir: {dir}/bare"));
+        assert_eq!(by_bare_folder.known_hosts, Some(folder.path().join("h")));
+        // And without credentials of its own, a source takes all of them.
+        assert!(load(&https, "https://h/a.git", "").token.is_some());
+        assert!(load(&https, "https://h/a.git", "username: bob").token.is_some());
+    }
+
+    #[test]
+    fn a_flag_that_opens_a_repository_replaces_what_the_file_says_and_keeps_the_user() {
+        let folder = folder(&[("t", "x"), ("password", "x")]);
+        let dir = folder.path().display();
+        let file = format!(
+            "clusterName: c\nsources:\n- {{name: a, repo: https://h/a.git, credentials: {{username: ann, tokenFile: {dir}/t}}}}\n"
+        );
+        let loaded = good(&[&format!("--credentials-dir={dir}")], Some(&file));
+        let access = &loaded.settings.sources[0].access;
+        assert!(access.token.is_none() && access.folder.is_some() && access.username.is_some());
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub use origin::{Origin, Setting};
 pub use print::render_config;
 pub use problem::{Problem, Problems};
 pub use repo::{Credentials, RepoAddress};
-pub use resolve::{Loaded, NO_CLUSTER_NAME, load, resolve_log};
+pub use resolve::{Loaded, NO_CLUSTER_NAME, load, load_without_credentials, resolve_log};
 
 /// Whether a text can be the name of a source.
 pub(crate) fn is_source_name(text: &str) -> bool {

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::git::Secret;
+use crate::git::{Secret, percent_decoded};
 
 /// What stands in for a secret wherever it would be printed.
 const REDACTED: &str = "***";
@@ -75,8 +75,18 @@ impl RepoAddress {
             "https" => Scheme::Https,
             "http" => Scheme::Http,
             "git" => Scheme::Git,
-            "file" if rest.starts_with('/') => return Ok(Self::local(PathBuf::from(rest))),
-            "file" => return error("a file URL needs an absolute path", Some("write file:///path/to/repository")),
+            "file" => {
+                let path = rest.strip_prefix("localhost").unwrap_or(rest);
+                if path.starts_with('/') {
+                    // As git reads it.
+                    let path = percent_decoded(path);
+                    if path.chars().any(char::is_control) {
+                        return error("it has control characters in it", None);
+                    }
+                    return Ok(Self::local(PathBuf::from(path)));
+                }
+                return error("a file URL needs an absolute path", Some("write file:///path/to/repository"));
+            }
             "ssh" | "git+ssh" => Scheme::Ssh,
             _ => return error("its scheme is none of https, http, ssh, git, file", None),
         };
@@ -316,6 +326,10 @@ mod tests {
         assert_eq!(parse("repo.git").as_str(), "/here/repo.git");
         assert_eq!(parse("./a/../repo.git").as_str(), "/here/repo.git");
         assert_eq!(parse("file:///srv/repo.git").as_str(), "/srv/repo.git");
+        assert_eq!(parse("file:///srv/my%20repo.git").as_str(), "/srv/my repo.git");
+        assert_eq!(parse("file://localhost/srv/repo.git").as_str(), "/srv/repo.git");
+        assert_eq!(parse("file:///srv/100%.git").as_str(), "/srv/100%.git");
+        assert_eq!(parse("/srv/my%20repo.git").as_str(), "/srv/my%20repo.git");
         assert_eq!(parse("../x").local_path(), Some(Path::new("/x")));
         assert_eq!(parse("https://h/x").local_path(), None);
     }
@@ -337,6 +351,7 @@ mod tests {
             "https://***@h/x",
             "git://u:secret@h/x",
             "file://x",
+            "file:///x%0asecret",
             " https://h/x",
         ] {
             let error = RepoAddress::parse(text, Path::new("/")).expect_err(text);

@@ -51,17 +51,41 @@ pub struct Loaded {
 /// # Errors
 /// All problems at once.
 pub fn load(args: RunArgs, log: LogArgs, typed: &TypedAs, environment: &Environment) -> Result<Loaded, Problems> {
-    let file = match typed.text("config", args.config.clone()) {
-        None => None,
-        Some(config) => match std::fs::read_to_string(environment.current_dir.join(&config.value)) {
-            Ok(text) => Some((config.value, text)),
-            Err(error) => {
-                let message = format!("the settings file {:?} cannot be read: {error}", config.value);
-                return Err(Problems(vec![Problem::new(config.origin, message)]));
-            }
-        },
-    };
+    let file = read_config(&args, typed, environment)?;
     resolve(args, log, typed, environment, file)
+}
+
+/// As [`load`], for who reaches no repository: the files and variables with secrets are not looked at, since they may be only
+/// where the daemon runs. The sources come without any way in.
+///
+/// # Errors
+/// All problems at once.
+pub fn load_without_credentials(
+    args: RunArgs,
+    log: LogArgs,
+    typed: &TypedAs,
+    environment: &Environment,
+) -> Result<Loaded, Problems> {
+    let file = read_config(&args, typed, environment)?;
+    let mut resolver = Resolver::new(environment, file.as_ref().map(|(name, _)| name.as_str()));
+    resolver.needs_no_credentials = true;
+    resolver.resolve(args, log, typed, file)
+}
+
+/// The settings file that is named: its name and its text.
+fn read_config(
+    args: &RunArgs,
+    typed: &TypedAs,
+    environment: &Environment,
+) -> Result<Option<(String, String)>, Problems> {
+    let Some(config) = typed.text("config", args.config.clone()) else { return Ok(None) };
+    match std::fs::read_to_string(environment.current_dir.join(&config.value)) {
+        Ok(text) => Ok(Some((config.value, text))),
+        Err(error) => {
+            let message = format!("the settings file {:?} cannot be read: {error}", config.value);
+            Err(Problems(vec![Problem::new(config.origin, message)]))
+        }
+    }
 }
 
 /// Understands the log flags alone, for commands that have no other settings.
@@ -82,14 +106,7 @@ pub(crate) fn resolve(
     environment: &Environment,
     file: Option<(String, String)>,
 ) -> Result<Loaded, Problems> {
-    let mut resolver = Resolver::new(environment, file.as_ref().map(|(name, _)| name.as_str()));
-    let file = match file {
-        Some((name, text)) => parse_file(&name, &text, &mut resolver.problems),
-        None => FileSettings::default(),
-    };
-    let settings = resolver.settings(args, log, typed, file);
-    let Resolver { problems, origins, warnings, .. } = resolver;
-    if problems.is_empty() { Ok(Loaded { settings, origins, warnings }) } else { Err(Problems::sorted(problems)) }
+    Resolver::new(environment, file.as_ref().map(|(name, _)| name.as_str())).resolve(args, log, typed, file)
 }
 
 /// What is known so far while settings are put together.
@@ -100,6 +117,8 @@ pub(crate) struct Resolver<'a> {
     pub(crate) problems: Vec<Problem>,
     pub(crate) origins: BTreeMap<String, Origin>,
     pub(crate) warnings: Vec<String>,
+    /// No repository is reached: what opens one need not be there.
+    pub(crate) needs_no_credentials: bool,
 }
 
 impl<'a> Resolver<'a> {
@@ -112,7 +131,24 @@ impl<'a> Resolver<'a> {
             problems: Vec::new(),
             origins: BTreeMap::new(),
             warnings: Vec::new(),
+            needs_no_credentials: false,
         }
+    }
+
+    fn resolve(
+        mut self,
+        args: RunArgs,
+        log: LogArgs,
+        typed: &TypedAs,
+        file: Option<(String, String)>,
+    ) -> Result<Loaded, Problems> {
+        let file = match file {
+            Some((name, text)) => parse_file(&name, &text, &mut self.problems),
+            None => FileSettings::default(),
+        };
+        let settings = self.settings(args, log, typed, file);
+        let Self { problems, origins, warnings, .. } = self;
+        if problems.is_empty() { Ok(Loaded { settings, origins, warnings }) } else { Err(Problems::sorted(problems)) }
     }
 
     /// Parses the given text, if there is one, and notes where the value of `path` came from. A problem

@@ -30,23 +30,47 @@ const EVENT_HEADERS: [&str; 4] = ["x-github-event", "x-gitea-event", "x-forgejo-
 
 /// What a git host and Serin both know. Never printed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct HookSecret(Vec<u8>);
+pub struct HookSecret {
+    text: Vec<u8>,
+    /// The key of Standard Webhooks: what the base64 behind `whsec_` says.
+    standard_key: Option<Vec<u8>>,
+}
+
+/// Why a text is no secret: anybody could sign with it, or nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoSecret {
+    /// There is nothing but white space.
+    #[error("is empty")]
+    Empty,
+    /// A secret of Standard Webhooks without a key: what is signed with the empty key, anybody can sign.
+    #[error("has nothing behind `whsec_`")]
+    NoKey,
+    /// It says that it is of Standard Webhooks, and its key cannot be read.
+    #[error("has no base64 behind `whsec_`")]
+    NotBase64,
+}
 
 impl HookSecret {
-    /// From the contents of a file or of a variable: line ends behind it are not a part of it. `None`: it is empty, and
-    /// anybody could sign with it.
-    pub fn new(contents: &[u8]) -> Option<Self> {
-        let end = contents.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
-        Some(Self(contents[..=end].to_vec()))
+    /// From the contents of a file or of a variable: line ends behind it are not a part of it.
+    ///
+    /// # Errors
+    /// If anybody could sign with it, or its key cannot be read.
+    pub fn new(contents: &[u8]) -> Result<Self, NoSecret> {
+        let end = contents.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).ok_or(NoSecret::Empty)?;
+        let text = &contents[..=end];
+        if text.trim_ascii().is_empty() {
+            return Err(NoSecret::Empty);
+        }
+        let standard_key = match text.strip_prefix(b"whsec_") {
+            None => None,
+            Some(key) if key.trim_ascii().is_empty() => return Err(NoSecret::NoKey),
+            Some(key) => Some(BASE64.decode(key).map_err(|_| NoSecret::NotBase64)?),
+        };
+        Ok(Self { text: text.to_vec(), standard_key })
     }
 
     fn mac(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
-        mac(&self.0, parts)
-    }
-
-    /// The key of Standard Webhooks: what the base64 behind `whsec_` says.
-    fn standard_key(&self) -> Option<Vec<u8>> {
-        BASE64.decode(self.0.strip_prefix(b"whsec_")?).ok()
+        mac(&self.text, parts)
     }
 }
 
@@ -135,7 +159,7 @@ pub fn read_hook(headers: &[(&str, &[u8])], body: &[u8], secret: &HookSecret) ->
 /// Looks at the headers (names in lower case), so that nothing is read of a delivery that cannot be authentic.
 pub fn open(headers: &[(&str, &[u8])], secret: &HookSecret) -> Opening {
     if let Some(token) = header(headers, "x-gitlab-token")
-        && is_same(token, &secret.0)
+        && is_same(token, &secret.text)
     {
         return Opening::Proven;
     }
@@ -189,7 +213,7 @@ impl Signatures {
         is_plain
             || !self.standard.is_empty() && {
                 let signed: &[&[u8]] = &[&self.prefix, body];
-                let mac = secret.standard_key().map_or_else(|| secret.mac(signed), |key| mac(&key, signed));
+                let mac = secret.standard_key.as_ref().map_or_else(|| secret.mac(signed), |key| mac(key, signed));
                 self.standard.iter().any(|signature| mac.clone().verify_slice(signature).is_ok())
             }
     }

@@ -119,9 +119,24 @@ fn the_body_is_not_needed_where_nothing_could_prove_anything() {
 
 #[test]
 fn a_secret_is_not_empty_and_not_printed() {
-    assert_eq!((HookSecret::new(b""), HookSecret::new(b"\r\n\n")), (None, None));
+    for nothing in ["", "\r\n\n", " ", "\t \r\n"] {
+        assert_eq!(HookSecret::new(nothing.as_bytes()), Err(NoSecret::Empty), "{nothing:?}");
+    }
     assert_eq!(HookSecret::new(b" a \r\n"), HookSecret::new(b" a "));
     assert_eq!(format!("{:?}", secret()), "HookSecret(***)");
+}
+
+#[test]
+fn nobody_signs_with_the_empty_key_of_a_standard_webhook() {
+    for (text, why) in [
+        ("whsec_", NoSecret::NoKey),
+        ("whsec_\n", NoSecret::NoKey),
+        ("whsec_ ", NoSecret::NoKey),
+        ("whsec_====", NoSecret::NotBase64),
+        ("whsec_not base64", NoSecret::NotBase64),
+    ] {
+        assert_eq!(HookSecret::new(text.as_bytes()), Err(why), "{text:?}");
+    }
 }
 
 fn authentic(headers: &[(&str, &str)], body: &str) -> Hook {

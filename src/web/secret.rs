@@ -70,7 +70,7 @@ fn read(place: &WebhookSecret) -> Result<HookSecret, String> {
             None => return Err(format!("the variable {name} is not set")),
         },
     };
-    HookSecret::new(&contents).ok_or_else(|| format!("{what} is empty"))
+    HookSecret::new(&contents).map_err(|why| format!("{what} {why}"))
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, String> {
@@ -125,6 +125,15 @@ mod tests {
         // Nobody signs with an empty secret.
         std::fs::write(&path, "\n").unwrap();
         assert_eq!(reader.read(at(2_000)).secret, Err(format!("the file {} is empty", path.display())));
+        for (seconds, text, why) in [
+            (1, " \t\n", "is empty"),
+            (3, "whsec_\n", "has nothing behind `whsec_`"),
+            (5, "whsec_not base64", "has no base64 behind `whsec_`"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let found = reader.read(at(10_000 * seconds)).secret;
+            assert_eq!(found, Err(format!("the file {} {why}", path.display())), "{text:?}");
+        }
         std::fs::write(&path, "x".repeat(1 << 17)).unwrap();
         assert!(reader.read(at(3_000)).secret.unwrap_err().contains("too long"));
         std::fs::write(&path, "x").unwrap();

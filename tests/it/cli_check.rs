@@ -197,6 +197,56 @@ fn what_is_granted_comes_from_flags_or_from_a_source_of_the_settings() {
 }
 
 #[test]
+fn the_secrets_of_the_daemon_need_not_be_where_a_pull_request_is_checked() {
+    let tree = tree(&[
+        ("prod/a.yaml", GOOD),
+        (
+            "serin.yaml",
+            "defaults: {credentials: {tokenEnv: NOT_SET, caFile: /not/there}}\nsources:\n\
+             - {name: prod, repo: 'https://h/a.git', path: prod, credentials: {tokenFile: /not/there}}\n\
+             - {name: packs, repo: 'git@h:b.git', path: packs, credentials: {dir: /not/there}}\n\
+             - {name: keys, repo: 'git@h:c.git', path: keys, webhook: {secretFile: /not/there}}\n",
+        ),
+    ]);
+    let output = check(tree.path(), &["--config", "serin.yaml", "--source", "prod"]);
+    assert_eq!((output.code, output.stdout.as_str()), (0, "no problems in 1 file, 1 object\n"), "{}", output.stderr);
+    // What is wrong with the settings themselves is told all the same.
+    let text = fs::read_to_string(tree.path().join("serin.yaml")).unwrap();
+    fs::write(tree.path().join("serin.yaml"), text.replace("{dir:", "{username: ann, dir:")).unwrap();
+    let output = check(tree.path(), &["--config", "serin.yaml", "--source", "prod"]);
+    assert_eq!(output.code, 2);
+    assert!(output.stderr.contains("this is for http and https"), "{}", output.stderr);
+}
+
+#[test]
+fn a_checkout_of_another_user_is_not_passed_over() {
+    let tree = tree(&[("a.yaml", GOOD), ("ignored.yaml", "a: [\n"), (".gitignore", "ignored.yaml\n")]);
+    let root = tree.path().canonicalize().unwrap();
+    // Only root can give files away; for everybody else the words are tested where they are made.
+    if std::os::unix::fs::chown(&root, Some(4_242), Some(4_242)).is_err() {
+        return;
+    }
+    for path in [".git", "."] {
+        std::os::unix::fs::chown(root.join(path), Some(4_242), Some(4_242)).unwrap();
+    }
+    let output = check(&root, &[]);
+    assert_eq!((output.code, output.stdout.as_str()), (4, ""), "{}", output.stderr);
+    let add = format!("git config --global --add safe.directory {}", root.display());
+    assert!(output.stderr.contains("it belongs to another user") && output.stderr.contains(&add), "{}", output.stderr);
+    // What the hint says helps.
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join(".gitconfig"), format!("[safe]\n\tdirectory = {}\n", root.display())).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_serin"))
+        .current_dir(&root)
+        .arg("check")
+        .env_clear()
+        .env("HOME", home.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn wrong_settings_end_with_2() {
     let tree =
         tree(&[("a.yaml", GOOD), ("serin.yaml", "clusterName: 'a b'\nsources:\n- {name: a, repo: x, pth: y}\n")]);

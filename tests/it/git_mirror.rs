@@ -231,6 +231,33 @@ async fn a_lost_mirror_costs_a_fetch_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn locks_that_a_killed_process_left_in_a_mirror_hold_up_nobody() {
+    let locks = ["refs/serin/heads/main.lock", "shallow.lock", "packed-refs.lock", "config.lock", "HEAD.lock"];
+    for way in [Way::Folder, HTTP] {
+        let remote = Real::new(way);
+        remote.commit("main", &[("a", Some("1"))], "one");
+        let folder = process::scratch("mirrors").join("shop");
+        let view = remote.mirror_in(main(), folder.clone());
+        view.fetch().await.unwrap();
+        fs::write(folder.join("still-the-same"), "").unwrap();
+        let lock = || locks.iter().for_each(|lock| fs::write(folder.join(lock), "").unwrap());
+        lock();
+        let tip = remote.commit("main", &[("a", Some("2"))], "two");
+        assert_eq!(view.fetch().await, Ok(tip), "{way:?}");
+        drop(view);
+        lock();
+        let tip = remote.commit("main", &[("a", Some("3"))], "three");
+        let view = remote.mirror_in(main(), folder.clone());
+        assert_eq!(view.fetch().await, Ok(tip.clone()), "{way:?}");
+        lock();
+        published(view.publish(&publication(&tip, "4")).await);
+        // It is the same mirror, not one made anew.
+        assert!(folder.join("still-the-same").exists(), "{way:?}");
+        assert!(locks.iter().all(|lock| !folder.join(lock).exists()), "{way:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_mirror_lost_while_another_branch_is_fetched_is_whole_again() {
     let remote = Real::new(HTTP);
     let tip = remote.commit("main", &[("a", Some("1"))], "one");

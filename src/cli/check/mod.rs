@@ -10,6 +10,7 @@ mod sarif;
 mod tests;
 mod text;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -20,7 +21,8 @@ use crate::git::working_tree::{Listing, WorkingTree, WorkingTreeError, read_file
 use crate::manifest::{Diagnostic, Intake, LoadedFile, Rules, Schemas, Severity, assemble, is_manifest, load_file};
 use crate::reconcile::serve::rules;
 use crate::settings::{
-    Environment, GrantArgs, LogArgs, NO_CLUSTER_NAME, Origin, Problem, Problems, RunArgs, SourceSettings, TypedAs, load,
+    Environment, GrantArgs, LogArgs, NO_CLUSTER_NAME, Origin, Problem, Problems, RunArgs, SourceSettings, TypedAs,
+    load_without_credentials,
 };
 
 /// Flags of `serin check`. Those about the source are the same as those of `serin run`.
@@ -86,7 +88,7 @@ pub fn run(args: CheckArgs, typed: &TypedAs, environment: &Environment) -> Resul
     let (paths, output) = (args.paths.clone(), args.output);
     let source = resolve_source(args, typed, environment)?;
     let here = &environment.current_dir;
-    let tree = WorkingTree::around(here);
+    let tree = WorkingTree::around(here).map_err(unreadable)?;
     let (rules, folder) = match &source {
         Source::Flags(rules) => (rules, here.clone()),
         Source::Settings(rules, folder) => (rules, tree.root().join(folder)),
@@ -143,7 +145,17 @@ fn check(tree: &WorkingTree, paths: &[PathBuf], rules: &Rules) -> Result<Report,
 }
 
 fn unreadable(error: WorkingTreeError) -> Failure {
-    Failure::new(ExitStatus::NotFound, error)
+    let status = match &error {
+        WorkingTreeError::Missing { .. }
+        | WorkingTreeError::Link { .. }
+        | WorkingTreeError::Special { .. }
+        | WorkingTreeError::TooDeep { .. } => ExitStatus::NotFound,
+        WorkingTreeError::Repository { .. } => ExitStatus::Unavailable,
+        // It was there a moment ago.
+        WorkingTreeError::Read { source, .. } if source.kind() == ErrorKind::NotFound => ExitStatus::NotFound,
+        WorkingTreeError::Read { .. } => ExitStatus::Internal,
+    };
+    Failure::new(status, error)
 }
 
 /// Where the rules are from.
@@ -166,7 +178,8 @@ fn resolve_source(args: CheckArgs, typed: &TypedAs, environment: &Environment) -
         run.repo = Some(".".to_owned());
         run.cluster_name = Some("check".to_owned());
     }
-    let understand = |run: RunArgs| load(run, LogArgs::default(), typed, environment);
+    // No repository is reached, and where this runs the daemon's secrets are not.
+    let understand = |run: RunArgs| load_without_credentials(run, LogArgs::default(), typed, environment);
     let loaded = match understand(run.clone()) {
         // The name of the cluster often comes from the daemon's own flags, and changes nothing here.
         Err(Problems(problems)) if problems.iter().any(is_about_cluster_name) => {

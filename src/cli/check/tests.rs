@@ -77,3 +77,19 @@ fn sarif_names_files_by_uri_and_keeps_to_what_code_scanning_takes() {
     let outside = sarif::render(&report(vec![finding("/tmp/a.yaml", Severity::Error, "x")]));
     assert!(outside.contains("\"uri\": \"file:///tmp/a.yaml\""), "{outside}");
 }
+
+#[test]
+fn a_file_without_the_right_to_read_it_is_no_file_that_is_not_there() {
+    let path = || "prod/a.yaml".to_owned();
+    let read = |kind: ErrorKind| unreadable(WorkingTreeError::Read { path: path(), source: kind.into() });
+    let denied = read(ErrorKind::PermissionDenied);
+    assert_eq!(
+        (denied.status(), denied.text()),
+        (ExitStatus::Internal, "prod/a.yaml cannot be read: permission denied")
+    );
+    assert_eq!(read(ErrorKind::NotFound).status(), ExitStatus::NotFound);
+    let missing = unreadable(WorkingTreeError::Missing { path: path() });
+    assert_eq!((missing.status(), missing.text()), (ExitStatus::NotFound, "prod/a.yaml is not there"));
+    let owner = unreadable(WorkingTreeError::Repository { path: path(), why: "x".to_owned() });
+    assert_eq!(owner.status(), ExitStatus::Unavailable);
+}

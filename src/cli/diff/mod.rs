@@ -124,7 +124,8 @@ pub fn run(args: DiffArgs, typed: &TypedAs, environment: &Environment) -> Result
     Ok(report.status())
 }
 
-/// A problem of the manifests. The line of a file that holds a Secret is not shown.
+/// A problem of the manifests. The loader gives no line of a file that may hold a Secret; of a Secret the hint is not shown
+/// either.
 fn told(problem: &Diagnostic) -> String {
     match &problem.object {
         Some(key) if key.kind.is_secret() => problem.to_string(),

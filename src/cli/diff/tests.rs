@@ -225,6 +225,12 @@ async fn values_of_a_secret_are_never_shown() {
     scene.write("secret.yaml", &secret("hush1").replace("metadata:", "mtadata: hush2\nmetadata:"));
     let wanted = scene.wanted().await.unwrap();
     assert!(wanted.loaded.desired.problems.iter().all(|problem| !told(problem).contains("hush")));
+    // And where it is broken so that it has no object.
+    scene.write("secret.yaml", "kind: &k Secret\nstringData: { key: 'hush3 }\n");
+    scene.write("secret.json", "{\"kind\": \"Secret\", \"stringData\": {\"key\": hush4}}\n");
+    let wanted = scene.wanted().await.unwrap();
+    assert_eq!(wanted.loaded.desired.problems.len(), 2);
+    assert!(wanted.loaded.desired.problems.iter().all(|problem| !told(problem).contains("hush")));
 }
 
 #[tokio::test]
@@ -402,10 +408,20 @@ async fn a_source_of_the_settings_file_lends_its_folder_and_its_rules_to_the_clo
         folder: clone.join("clusters").to_str().map(str::to_owned),
         ..DiffArgs::default()
     };
-    let wanted = Wanted::read(args, &TypedAs::default(), &Environment::default()).await.unwrap();
+    let wanted = Wanted::read(args.clone(), &TypedAs::default(), &Environment::default()).await.unwrap();
     assert_eq!(wanted.source.name.as_str(), "packs");
     let keys: Vec<&str> = wanted.loaded.desired.objects.keys().map(|key| key.name.as_str()).collect();
     assert_eq!(keys, ["a"]);
+    // The daemon's secrets are not on this machine.
+    let text = std::fs::read_to_string(&file).unwrap();
+    let credentials =
+        "https://h/x', credentials: {tokenFile: /not/there, caFile: /not/there}, webhook: {secretEnv: NOT_SET}";
+    std::fs::write(&file, text.replace("https://h/x'", credentials)).unwrap();
+    let wanted = Wanted::read(args.clone(), &TypedAs::default(), &Environment::default()).await.unwrap();
+    assert_eq!(wanted.source.access, crate::git::Access::default());
+    let remote = DiffArgs { folder: None, ..args };
+    let failure = Wanted::read(remote, &TypedAs::default(), &Environment::default()).await.err().unwrap();
+    assert!(failure.text().contains("the file /not/there cannot be read"), "{}", failure.text());
     // Without a file, the folder itself is compared.
     let args = DiffArgs { folder: clone.join("clusters").to_str().map(str::to_owned), ..DiffArgs::default() };
     let wanted = Wanted::read(args, &TypedAs::default(), &Environment::default()).await.unwrap();

@@ -13,7 +13,10 @@ use crate::ids::{BranchName, CommitSha, SourceName};
 use crate::manifest::{Rules, nearest};
 use crate::reconcile::serve::{schemas, source_options};
 use crate::reconcile::source::{Loaded, Source};
-use crate::settings::{Environment, LogArgs, Origin, RunArgs, Settings, SourceSettings, TypedAs, is_source_name, load};
+use crate::settings::{
+    Environment, LogArgs, Origin, RunArgs, Settings, SourceSettings, TypedAs, is_source_name, load,
+    load_without_credentials,
+};
 
 /// What a sync would be about.
 pub(super) struct Wanted {
@@ -69,7 +72,9 @@ impl Wanted {
             run.git.credentials = credentials_for(run.repo.as_deref(), run.git.credentials, typed, environment);
         }
         let has_config = run.config.is_some();
-        let loaded = load(run, LogArgs::default(), typed, environment).map_err(Failure::usage)?;
+        // For files that are here, the daemon's secrets need not be.
+        let understand = if checkout.is_some() { load_without_credentials } else { load };
+        let loaded = understand(run, LogArgs::default(), typed, environment).map_err(Failure::usage)?;
         let settings = loaded.settings;
         let source = choose_source(&settings, wanted_source.as_deref(), has_config)?;
         match checkout {

@@ -171,6 +171,7 @@ impl Selection {
 /// If what is asked cannot be reached or refuses, or if the agent is not there.
 pub fn run(args: StatusArgs, typed: &TypedAs, environment: &Environment) -> Result<ExitStatus, Failure> {
     let selection = Selection::of(args.agent.as_deref(), args.namespace.as_deref())?;
+    refuse_unused(&args, &selection, typed)?;
     let output = args.output;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::internal)?;
     runtime.block_on(async {
@@ -192,6 +193,27 @@ pub fn run(args: StatusArgs, typed: &TypedAs, environment: &Environment) -> Resu
         }
         show_one(&view, output)
     })
+}
+
+/// Refuses flags about a repository where none is looked at: who typed one waits for what does not come. Variables may be set for
+/// another command.
+fn refuse_unused(args: &StatusArgs, selection: &Selection, typed: &TypedAs) -> Result<(), Failure> {
+    let has_repo = args.repo.as_ref().is_some_and(|repo| !repo.is_empty());
+    let why = if args.from_git {
+        return Ok(());
+    } else if args.watch {
+        "is about a repository, and --watch follows the cluster alone"
+    } else if selection.name.is_none() {
+        "is about a repository, and the list of all agents is that of the cluster\n  hint: add --from-git"
+    } else if has_repo {
+        return Ok(());
+    } else {
+        "is about a repository\n  hint: say which with --repo"
+    };
+    match typed.flag_of::<GitArgs>(&["repo", "branch", "status_branch", "cluster_name"]) {
+        Some(flag) => Err(Failure::message(ExitStatus::Usage, format!("{flag} {why}"))),
+        None => Ok(()),
+    }
 }
 
 /// Adds the history from the repository. The cluster alone is an answer too.

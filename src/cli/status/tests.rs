@@ -130,3 +130,37 @@ fn ages_read_as_kubectl_prints_them() {
         assert_eq!(age(seconds), text);
     }
 }
+
+#[test]
+fn a_flag_about_a_repository_that_nobody_looks_at_is_refused_and_a_variable_is_not() {
+    use std::collections::BTreeMap;
+
+    use clap::parser::ValueSource;
+
+    let said = |args: &StatusArgs, id: &str, source: ValueSource| {
+        let typed = TypedAs::from_map(BTreeMap::from([(id.to_owned(), source)]));
+        let selection = Selection::of(args.agent.as_deref(), None).unwrap();
+        refuse_unused(args, &selection, &typed).err().map(|failure| failure.text().to_owned())
+    };
+    let (one, repo) = (Some("support".to_owned()), Some("/srv/a".to_owned()));
+    let watch = StatusArgs { agent: one.clone(), watch: true, repo: repo.clone(), ..StatusArgs::default() };
+    let list = StatusArgs { repo: repo.clone(), ..StatusArgs::default() };
+    let page = StatusArgs { agent: one.clone(), ..StatusArgs::default() };
+    for (args, id, why) in [
+        (&watch, "repo", "--repo is about a repository, and --watch follows the cluster alone"),
+        (&watch, "branch", "--branch is about a repository, and --watch follows the cluster alone"),
+        (&watch, "token_file", "--token-file is about a repository, and --watch follows the cluster alone"),
+        (
+            &list,
+            "repo",
+            "--repo is about a repository, and the list of all agents is that of the cluster\n  hint: add --from-git",
+        ),
+        (&page, "branch", "--branch is about a repository\n  hint: say which with --repo"),
+    ] {
+        assert_eq!(said(args, id, ValueSource::CommandLine).as_deref(), Some(why));
+        assert_eq!(said(args, id, ValueSource::EnvVariable), None);
+    }
+    for args in [StatusArgs { agent: one, repo, ..StatusArgs::default() }, StatusArgs { from_git: true, ..list }] {
+        assert_eq!(said(&args, "branch", ValueSource::CommandLine), None);
+    }
+}

@@ -64,13 +64,16 @@ impl KnownHosts {
     pub fn judge(&self, host: &str, port: u16, key: &HostKey) -> Verdict {
         let about = |name: &str| -> Vec<&Line> { self.0.iter().filter(|line| line.hosts.include(name)).collect() };
         let here = about(&name_of(host, port));
-        // A line for the bare name counts for other ports too, as long as the key is the same.
         let bare = about(&host.to_lowercase());
-        let both = || here.iter().chain(&bare);
-        if both().any(|line| line.is_revoked && line.key == *key) {
+        // What is revoked is revoked under either name.
+        if here.iter().chain(&bare).any(|line| line.is_revoked && line.key == *key) {
             return Verdict::Revoked;
         }
-        if both().any(|line| !line.is_revoked && line.key == *key) {
+        // As OpenSSH does: a line for the bare name counts for another port too, if the key is the same and no line is about
+        // that port. Who has written one has said whom to trust there.
+        let is_known = here.iter().any(|line| !line.is_revoked);
+        let trusted = if is_known { &here } else { &bare };
+        if trusted.iter().any(|line| !line.is_revoked && line.key == *key) {
             return Verdict::Trusted;
         }
         let known: Vec<&HostKey> = here.iter().filter(|line| !line.is_revoked).map(|line| &line.key).collect();
@@ -87,12 +90,12 @@ impl KnownHosts {
 
     /// The types of key that the file has for a host, so that the host is asked to show one of these.
     pub fn types(&self, host: &str, port: u16) -> Vec<&str> {
-        let (name, bare) = (name_of(host, port), host.to_lowercase());
-        let lines = self.0.iter().filter(|line| !line.is_revoked);
-        lines
-            .filter(|line| line.hosts.include(&name) || line.hosts.include(&bare))
-            .map(|line| line.key.kind())
-            .collect()
+        let of = |name: &str| -> Vec<&str> {
+            let lines = self.0.iter().filter(|line| !line.is_revoked && line.hosts.include(name));
+            lines.map(|line| line.key.kind()).collect()
+        };
+        let here = of(&name_of(host, port));
+        if here.is_empty() { of(&host.to_lowercase()) } else { here }
     }
 }
 
@@ -239,6 +242,25 @@ mod tests {
         let line = written("git.example", &ed("one"));
         assert_eq!(judge(&line, "git.example", 2222, &ed("one")), Verdict::Trusted);
         assert_eq!(judge(&line, "git.example", 2222, &ed("two")), Verdict::Unknown);
+    }
+
+    #[test]
+    fn where_a_port_has_its_own_key_that_of_the_bare_name_is_not_trusted() {
+        let text = written("git.example", &ed("one")) + &written("[git.example]:2222", &ed("two"));
+        assert_eq!(judge(&text, "git.example", 2222, &ed("one")), Verdict::Changed { known: vec![ed("two")] });
+        assert_eq!(judge(&text, "git.example", 2222, &ed("two")), Verdict::Trusted);
+        assert_eq!(judge(&text, "git.example", 22, &ed("one")), Verdict::Trusted);
+        let rsa = written("git.example", &ed("one")) + &written("[git.example]:2222", &key("ssh-rsa", "r"));
+        let known = vec!["ssh-rsa".to_owned()];
+        assert_eq!(judge(&rsa, "git.example", 2222, &ed("one")), Verdict::OtherType { known });
+        assert_eq!(KnownHosts::parse(&rsa).types("git.example", 2222), ["ssh-rsa"]);
+        // A revoked key is none of its own, and is revoked under either name.
+        let revoked = written("git.example", &ed("one")) + "@revoked " + &written("[git.example]:2222", &ed("two"));
+        assert_eq!(judge(&revoked, "git.example", 2222, &ed("one")), Verdict::Trusted);
+        assert_eq!(judge(&revoked, "git.example", 2222, &ed("two")), Verdict::Revoked);
+        let bare =
+            "@revoked ".to_owned() + &written("git.example", &ed("one")) + &written("[git.example]:2222", &ed("one"));
+        assert_eq!(judge(&bare, "git.example", 2222, &ed("one")), Verdict::Revoked);
     }
 
     #[test]

@@ -298,6 +298,40 @@ fn a_secret_is_never_quoted() {
 }
 
 #[test]
+fn a_secret_is_not_quoted_where_its_file_cannot_be_read() {
+    let block = "apiVersion: v1\nkind: Secret\nmetadata: { name: s }\nstringData:\n  password: hunter2";
+    let files: Vec<(&str, Vec<u8>)> = vec![
+        ("broken.json", b"{\"kind\": \"Secret\", \"data\": {\"password\": hunter2}}".to_vec()),
+        ("lines.json", b"{\"kind\":\n\"Secret\",\n\"data\": {\"password\": hunter2}}".to_vec()),
+        ("latin.yaml", [block.as_bytes(), b"\xfc\n"].concat()),
+        ("kind-behind.yaml", b"stringData:\n  password: hunter2\xfc\nkind: Secret\n".to_vec()),
+        ("anchor.yaml", b"kind: &k Secret\nstringData: { password: 'hunter2 }\n".to_vec()),
+        ("alias.yaml", b"x: &k Secret\nkind: *k\nstringData: { password: 'hunter2 }\n".to_vec()),
+        ("tag.yaml", b"kind: !!str Secret\nstringData: { password: 'hunter2 }\n".to_vec()),
+        ("next-line.yaml", b"kind:\n  Secret\nstringData: { password: 'hunter2 }\n".to_vec()),
+        ("cr.yaml", b"kind: Secret\rstringData: { password: 'hunter2 }\r".to_vec()),
+        ("escape.yaml", b"kind: \"\\x53ecret\"\nstringData: { password: hunter2, password: x }\n".to_vec()),
+        ("parted.yaml", format!("{block}\n---\n  more: 'hunter2\n").into_bytes()),
+        ("parted-text.yaml", format!("{block}\n---\n  hunter2\n").into_bytes()),
+        ("parted-keys.yaml", format!("{block}\n---\n{{ more: hunter2 }}\n").into_bytes()),
+        ("many.yaml", format!("{block}\n{}", "---\npassword: hunter2\n".repeat(20_001)).into_bytes()),
+        ("nul.yaml", block.bytes().flat_map(|byte| [0, byte]).collect()),
+    ];
+    for (path, bytes) in files {
+        let told = render(&assemble([&load_with(path, &bytes, &Rules::default())]));
+        assert!(!told.is_empty(), "{path}");
+        assert!(!told.replace('\0', "").contains("hunter2") && !told.contains(" | "), "{path}: {told}");
+    }
+}
+
+#[test]
+fn what_stands_beside_a_secret_in_its_file_is_quoted() {
+    let text = format!("kind: Secret\napiVersion: v1\nmetadata: {{ name: s }}\n---\n{}", AGENT.replace("4 }", "x }"));
+    let told = problems(&text);
+    assert!(told.contains("| "), "{told}");
+}
+
+#[test]
 fn no_input_panics() {
     let seeds = [AGENT, "a: &x {b: [1, *x]}\n", "--- |\n  x\n...\n%TAG ! x\n---\n", "{\"a\": [1, {\"b\": null}]}"];
     for seed in seeds {

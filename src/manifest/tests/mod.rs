@@ -5,6 +5,7 @@ mod analysis;
 mod assembling;
 mod files;
 mod granting;
+mod lists;
 mod reading;
 mod schemas;
 
