@@ -166,9 +166,14 @@ impl Core {
         let mut next = Next::default();
         let may_wait = verdict.effects.iter().any(|effect| matches!(effect, Effect::Defer(_)));
         let deferred_until = self.deferred_until(agent, may_wait);
+        // What has become true is told, whatever fails after it: no later pass gives it again. But the weight moves first, and
+        // does not wait for a slow Event.
+        let mut events = Vec::new();
+        let mut outcome = Ok(());
         for effect in &verdict.effects {
             match effect {
                 Effect::Fact(fact) => self.tell(agent, fact, commit, &verdict.report),
+                Effect::Event(_) => events.push(effect),
                 Effect::Defer(_) if deferred_until.is_some() => {}
                 effect => match self.perform_effect(leading, agent, effect).await {
                     Err(PassError::Cluster(error)) if is_refusal(&error) && workload_key(effect).is_some() => {
@@ -176,13 +181,19 @@ impl Core {
                         // the weight.
                         next.now.extend(self.note_refused(agent, workload_key(effect), &error));
                     }
-                    outcome => {
-                        outcome?;
-                        next.now.extend(self.note_accepted(agent, workload_key(effect)));
+                    Err(error) => {
+                        outcome = Err(error);
+                        break;
                     }
+                    Ok(()) => next.now.extend(self.note_accepted(agent, workload_key(effect))),
                 },
             }
         }
+        for event in events {
+            let told = self.perform_effect(leading, agent, event).await;
+            outcome = outcome.and(told);
+        }
+        outcome?;
         leading.check()?;
         next.later.extend(self.refusal_retry(agent));
         next.later.extend(deferred_until.map(|at| (Key::Agent(agent.clone()), at)));

@@ -16,8 +16,8 @@ use crate::reconcile::{Core, Key, Next, PassError};
 use crate::telemetry::event;
 use crate::writeback::message::render_status;
 use crate::writeback::status_branch::{
-    AgentStatus, ContentDigest, LastOutcome, RolloutHistory, changed_files, history_path, parse_history, parse_status, render,
-    status_path,
+    AgentStatus, ContentDigest, LastOutcome, RolloutHistory, changed_files, history_path, parse_history, parse_status,
+    render, status_path,
 };
 
 /// How often the status branch is fetched and written again when somebody else wrote to it meanwhile.

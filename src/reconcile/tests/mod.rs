@@ -4,6 +4,7 @@ mod manifests;
 mod outage;
 mod surroundings;
 mod syncs;
+mod troubles;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
