@@ -168,6 +168,7 @@ impl Model {
             tool_registries: Some(Vec::new()),
             live: Vec::new(),
             refused: std::collections::BTreeMap::new(),
+            undeletable: std::collections::BTreeMap::new(),
             story: Vec::new(),
             settings: Arc::new(WorkloadSettings::default()),
         };

@@ -7,6 +7,7 @@ use crate::api::names;
 use crate::cluster::ClusterError;
 use crate::ids::AgentKey;
 use crate::object::{Kind, Object, ObjectKey};
+use crate::reconcile::memory::Asked;
 use crate::reconcile::references::{Referent, referents_of};
 use crate::reconcile::{Core, PassError};
 use crate::rollout::{Origin, World};
@@ -50,7 +51,8 @@ impl Core {
             peers: self.all_of(&named.peers).await?,
             tool_registries: self.referenced(&Kind::TOOL_REGISTRY, &named.tool_registries).await?,
             live: own,
-            refused: self.refused(agent),
+            refused: self.refused(agent, Asked::Apply),
+            undeletable: self.refused(agent, Asked::Delete),
             story: self.story(agent),
             settings: Arc::clone(&self.options.workload),
             agent: live,

@@ -512,12 +512,12 @@ fn detail(scene: &Scene<'_>, flight: &Flight, reason: RollbackReason) -> String 
     format!("{place}: {available} of {} of the candidate, without progress for {deadline}.", pods(needed))
 }
 
-/// A rollout on its way back: over when nothing of the candidate is left.
+/// A rollout on its way back: over when nothing of the candidate runs any more.
 fn roll_back(scene: &Scene<'_>, course: &mut Course, flight: Flight, reason: RollbackReason) {
     // Once this is over, the pods of an autoscaled agent are as many as stable has.
     let total = scene.total(Some(&flight));
     let is_short = scene.spec.is_autoscaled && scene.stable_deployment.as_ref().is_some_and(|d| d.wanted < total);
-    if scene.candidate_deployment.is_some() || is_short {
+    if !scene.is_candidate_gone() || is_short {
         course.record.rollout = Some(flight);
         course.standing = Standing::RollingBack(reason);
         return;
@@ -526,14 +526,14 @@ fn roll_back(scene: &Scene<'_>, course: &mut Course, flight: Flight, reason: Rol
     idle(scene, course);
 }
 
-/// A rollout whose spec is the candidate: over when stable is complete and nothing of the candidate is left.
+/// A rollout whose spec is the candidate: over when stable is complete and nothing of the candidate runs any more.
 fn promote(scene: &Scene<'_>, course: &mut Course, flight: Flight) {
     if scene.stable.digest != flight.candidate {
         let is_revert = scene.stable.digest == flight.base;
         let reason = if is_revert { RollbackReason::PromotionReverted } else { RollbackReason::Superseded };
         return turn_back(scene, course, flight, reason);
     }
-    if !scene.is_stable_complete() || scene.candidate_deployment.is_some() {
+    if !scene.is_stable_complete() || !scene.is_candidate_gone() {
         course.record.rollout = Some(flight);
         course.standing = Standing::Promoting;
         return;

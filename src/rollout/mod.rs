@@ -99,7 +99,8 @@ fn write_out(rendering: &mut Rendering, scene: &Scene<'_>, decided: Decided) -> 
     let workload = effects::plan(rendering, scene, &course, &tracks);
     let mut report = status::report(scene, &course);
     if let Some(why) = &workload.troubles.candidate {
-        report.message = format!("{}: {why}", report.message);
+        let colon = if report.message.is_empty() { "" } else { ": " };
+        report.message = format!("{}{colon}{why}", report.message);
         report.waiting_for = Some(why.clone());
     }
     let status = status::render(scene, &course, &report, &workload.troubles);

@@ -29,6 +29,8 @@ pub struct World {
     pub live: Vec<Arc<Object>>,
     /// Those of its objects that the server refused last time.
     pub refused: BTreeMap<ObjectKey, Refused>,
+    /// Those of its objects that the server refused to delete last time.
+    pub undeletable: BTreeMap<ObjectKey, Refused>,
     /// What is known of the course of the rollout in flight, a line each, for people. Never decides anything.
     pub story: Vec<String>,
     /// Images and other settings of the workloads.
@@ -52,7 +54,7 @@ impl World {
     }
 }
 
-/// An object that the server refused.
+/// A write about an object that the server refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The server's words.

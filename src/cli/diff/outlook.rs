@@ -81,6 +81,7 @@ impl<'a> Around<'a> {
             tool_registries: referable(&Kind::TOOL_REGISTRY),
             live: own.iter().filter_map(|key| self.objects.get(key).cloned()).collect(),
             refused: BTreeMap::new(),
+            undeletable: BTreeMap::new(),
             story: Vec::new(),
             settings: Arc::clone(&self.settings),
             agent: Arc::clone(agent),

@@ -95,3 +95,45 @@ fn a_slow_or_lost_event_keeps_no_pod_back() {
     assert_eq!(order, ["the candidate goes", "it is told"]);
     assert_eq!((bench.pods_of_the_candidate(), bench.history().1.as_deref()), (0, Some("rolled-back")));
 }
+
+#[test]
+fn a_refused_deletion_of_the_candidate_keeps_neither_its_pods_nor_the_rollback_commit() {
+    for kind in [Kind::DEPLOYMENT, Kind::CONFIG_MAP] {
+        let mut bench = Bench::at_half();
+        let (refused, tries) = (kind.clone(), Arc::new(std::sync::atomic::AtomicUsize::new(0)));
+        let count = Arc::clone(&tries);
+        bench.cluster.inject(Box::new(move |call| {
+            if call.verb != Verb::Delete || call.key.kind != refused {
+                return Fate::Proceed;
+            }
+            count.fetch_add(1, Ordering::Relaxed);
+            let (kind, namespace) = (refused.clone(), call.key.namespace.clone());
+            Fate::FailBefore(ClusterError::Forbidden { verb: "delete", kind, namespace, why: "a policy".to_owned() })
+        }));
+        if kind == Kind::CONFIG_MAP {
+            // One that an older rollout has left: the first of its kind that goes.
+            let owner = bench.live_agent().unwrap();
+            let mut left = Object::bare(&ObjectKey::new(kind.clone(), "prod", "agent-canary-config"));
+            let owner = serde_json::json!([{"apiVersion": "omnia.altairalabs.ai/v1alpha1", "kind": "AgentRuntime",
+                "name": "agent", "uid": owner.uid().unwrap().to_string(), "controller": true}]);
+            left.set(&["metadata", "ownerReferences"], owner);
+            bench.cluster.create("test", &left).unwrap();
+        }
+        bench.cluster.fail_pods(&ObjectKey::new(Kind::DEPLOYMENT, "prod", "agent-canary"), Pods::All);
+        bench.run_for(60);
+        assert_eq!((bench.pods_of_the_candidate(), bench.rollbacks()), (0, 1), "{kind}: {}", bench.message());
+        let words = format!("cannot be deleted: not allowed to delete {kind} in namespace \"prod\": a policy");
+        assert!(bench.message().contains(&words), "{}", bench.message());
+        // It is tried again from time to time, and without a write when nothing has changed.
+        let (before, writes) = (tries.load(Ordering::Relaxed), bench.cluster.write_log().len());
+        bench.run_for(180);
+        let more = tries.load(Ordering::Relaxed) - before;
+        assert!((5..=7).contains(&more), "{more} tries in three minutes");
+        assert_eq!(bench.cluster.write_log().len(), writes);
+        bench.cluster.heal();
+        bench.run_for(60);
+        assert!(!bench.message().contains("cannot be deleted"), "{}", bench.message());
+        let left = bench.cluster.all_objects().into_iter().filter(|object| object.name().starts_with("agent-canary"));
+        assert_eq!(left.map(|object| object.key().to_string()).collect::<Vec<_>>(), Vec::<String>::new());
+    }
+}

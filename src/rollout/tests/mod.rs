@@ -69,6 +69,7 @@ impl Bench {
             tool_registries: Some(Vec::new()),
             live: Vec::new(),
             refused: BTreeMap::new(),
+            undeletable: BTreeMap::new(),
             story: Vec::new(),
             settings: Arc::new(WorkloadSettings::default()),
         };
