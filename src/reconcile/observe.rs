@@ -24,6 +24,8 @@ impl Core {
         origin: Origin,
     ) -> Result<World, PassError> {
         let mut own = Vec::new();
+        // Asked first: a watch that works again in between has not told everything yet when these are read.
+        let deployments_are_current = self.cluster.is_current(&Kind::DEPLOYMENT, &agent.namespace);
         let names = [Track::Stable, Track::Candidate].into_iter().flat_map(|track| workload::keys(agent, track));
         // Another agent may be called as this one's candidate is.
         let namesake = ObjectKey::agent(&AgentKey::new(&agent.namespace, names::candidate_deployment(&agent.name)));
@@ -51,6 +53,7 @@ impl Core {
             peers: self.all_of(&named.peers).await?,
             tool_registries: self.referenced(&Kind::TOOL_REGISTRY, &named.tool_registries).await?,
             live: own,
+            deployments_are_current,
             refused: self.refused(agent, Asked::Apply),
             undeletable: self.refused(agent, Asked::Delete),
             story: self.story(agent),

@@ -126,7 +126,7 @@ fn candidate<'a>(
         Track::Render { replicas } => {
             // While stable rolls to it, the spec itself is the candidate.
             let (variant, references) = match (standing, scene.candidate, scene.candidate_references) {
-                (Standing::Promoting, _, _) => (scene.stable, scene.stable_references),
+                (Standing::Promoting(_), _, _) => (scene.stable, scene.stable_references),
                 (_, Some(variant), Some(references)) => (variant, references),
                 _ => return nothing,
             };

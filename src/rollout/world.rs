@@ -27,6 +27,9 @@ pub struct World {
     pub tool_registries: Option<Vec<Arc<Object>>>,
     /// Whatever lives under the names that the agent uses, whoever made it.
     pub live: Vec<Arc<Object>>,
+    /// Whether the Deployments among these are as they are now; otherwise as they were when their watch ceased to work, and
+    /// what has become of their pods since is not known.
+    pub deployments_are_current: bool,
     /// Those of its objects that the server refused last time.
     pub refused: BTreeMap<ObjectKey, Refused>,
     /// Those of its objects that the server refused to delete last time.

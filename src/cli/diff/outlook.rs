@@ -80,6 +80,7 @@ impl<'a> Around<'a> {
             peers: of_kind(&Kind::AGENT_RUNTIME),
             tool_registries: referable(&Kind::TOOL_REGISTRY),
             live: own.iter().filter_map(|key| self.objects.get(key).cloned()).collect(),
+            deployments_are_current: true,
             refused: BTreeMap::new(),
             undeletable: BTreeMap::new(),
             story: Vec::new(),

@@ -137,3 +137,24 @@ fn a_refused_deletion_of_the_candidate_keeps_neither_its_pods_nor_the_rollback_c
         assert_eq!(left.map(|object| object.key().to_string()).collect::<Vec<_>>(), Vec::<String>::new());
     }
 }
+
+#[test]
+fn a_pause_that_elapses_while_the_watch_of_deployments_is_dead_leads_on_by_itself_when_it_is_back() {
+    let steps = "[{setWeight: 100}, {pause: {duration: 1m}}]";
+    let mut bench = Bench::new(steps);
+    bench.run_for(20);
+    bench.write(AGENT, &agent("2.0.0", steps));
+    bench.fetch();
+    bench.run_for(20);
+    bench.cluster.stop_watching(&Kind::DEPLOYMENT);
+    bench.run_for(300);
+    assert_eq!((bench.promotions(), bench.version().as_str()), (0, "1.0.0"));
+    assert!(bench.message().contains("waiting for the watch of Deployments"), "{}", bench.message());
+    let writes = bench.cluster.write_log().len();
+    bench.run_for(60);
+    assert_eq!(bench.cluster.write_log().len(), writes);
+    // No object has changed: nothing wakes it.
+    bench.cluster.go_on_watching(&Kind::DEPLOYMENT);
+    bench.run_for(30);
+    assert_eq!((bench.promotions(), bench.version().as_str()), (1, "2.0.0"));
+}
