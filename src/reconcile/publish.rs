@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 
 use crate::git::{NewCommit, Publication, PublishOutcome, RepositoryError};
 use crate::ids::{BranchName, CommitSha, TreePath};
-use crate::object::ObjectKey;
+use crate::object::{Kind, ObjectKey};
 use crate::reconcile::leader::Leading;
 use crate::reconcile::source::{Asking, Loaded, Source};
 use crate::reconcile::{Core, Key, Next, PassError};
@@ -22,6 +22,9 @@ const RACES: usize = 8;
 
 /// How long until a push that the server refused is tried again: somebody has to change a rule or a right.
 const REFUSED_RETRY: SignedDuration = SignedDuration::from_secs(60);
+
+/// How long until a decision whose pods are out of sight is looked at again.
+const UNSEEN_RETRY: SignedDuration = SignedDuration::from_secs(3);
 
 impl Core {
     /// Brings all decisions of a source to its branch.
@@ -48,7 +51,7 @@ impl Core {
                 next.now.extend(keys.filter(|key| !matches!(key, Key::Publish(_))));
             }
             leading.check()?;
-            let (commits, decisions) = self.compose(source, &loaded).await?;
+            let (commits, decisions) = self.compose(source, &loaded, &mut next).await?;
             if commits.is_empty() {
                 self.wake_decided(source, &mut next);
                 return Ok(next);
@@ -62,7 +65,12 @@ impl Core {
     }
 
     /// The commits that the decisions come to on top of a commit; what does not come to one is settled here.
-    async fn compose(&self, source: &Source, loaded: &Loaded) -> Result<(Vec<NewCommit>, Vec<Decision>), PassError> {
+    async fn compose(
+        &self,
+        source: &Source,
+        loaded: &Loaded,
+        next: &mut Next,
+    ) -> Result<(Vec<NewCommit>, Vec<Decision>), PassError> {
         let mut texts: BTreeMap<TreePath, Vec<u8>> = BTreeMap::new();
         let (mut commits, mut decisions) = (Vec::new(), Vec::new());
         // From here on a decision cannot be taken back; each one that is not pushed is let go again below.
@@ -87,6 +95,12 @@ impl Core {
             }
             let text = texts.get(&file).map(Vec::as_slice).unwrap_or_default();
             match plan(&decision, &file, text, &source.options.rules.default_namespace) {
+                Planned::Edit { .. } if !self.may_go_out(&decision) => {
+                    // It is not in git, so that its agent can take it back.
+                    source.delay(&[decision], "the watch of Deployments does not work");
+                    let at = self.clock.now().saturating_add(UNSEEN_RETRY).unwrap_or(jiff::Timestamp::MAX);
+                    next.later.push((Key::Publish(source.options.name.clone()), at));
+                }
                 Planned::Edit { path, contents } => {
                     texts.insert(path.clone(), contents.clone());
                     commits.push(NewCommit {
@@ -122,6 +136,12 @@ impl Core {
             }
         }
         Ok((commits, decisions))
+    }
+
+    /// Whether what a decision rests on may be relied upon: it may have waited for git while the pods went out of sight.
+    fn may_go_out(&self, decision: &Decision) -> bool {
+        let is_forward = decision.outcome == Outcome::Promoted;
+        !is_forward || self.cluster.is_current(&Kind::DEPLOYMENT, &decision.agent.namespace)
     }
 
     /// Pushes. `false`: somebody else was faster, and everything is to be judged anew.

@@ -63,8 +63,10 @@ impl Gap {
 mod tests {
     use super::*;
 
+    type Happening = (f64, fn(&mut Freshness, Instant));
+
     /// What is said at these seconds, after `happen` has happened at its own.
-    fn after(happen: &[(f64, fn(&mut Freshness, Instant))], at: f64) -> bool {
+    fn after(happen: &[Happening], at: f64) -> bool {
         let begin = Instant::now();
         let time = |seconds| begin + Duration::from_secs_f64(seconds);
         let mut freshness = Freshness::default();
@@ -86,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_watch_that_was_away_for_long_is_current_when_it_has_had_time_to_tell_what_was_missed() {
-        let away: [(f64, fn(&mut Freshness, Instant)); 2] = [(0.0, Freshness::failed), (60.0, Freshness::resumed)];
+        let away: [Happening; 2] = [(0.0, Freshness::failed), (60.0, Freshness::resumed)];
         assert!(!after(&away, 61.9));
         assert!(after(&away, 62.0));
         // It fails again before that: it is the same gap. Later, it is another one.

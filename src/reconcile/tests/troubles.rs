@@ -158,3 +158,23 @@ fn a_pause_that_elapses_while_the_watch_of_deployments_is_dead_leads_on_by_itsel
     bench.run_for(30);
     assert_eq!((bench.promotions(), bench.version().as_str()), (1, "2.0.0"));
 }
+
+#[test]
+fn a_promotion_that_waited_for_git_does_not_go_out_while_the_watch_of_deployments_is_dead() {
+    let mut bench = Bench::new("[{setWeight: 100}]");
+    bench.run_for(20);
+    bench.write(AGENT, &agent("2.0.0", "[{setWeight: 100}]"));
+    bench.fetch();
+    bench.run(60, |key| matches!(key, Key::Publish(_)));
+    bench.repository.set_reachable(false);
+    bench.run_for(30);
+    assert!(bench.message().contains("all steps completed"), "{}", bench.message());
+    bench.cluster.stop_watching(&Kind::DEPLOYMENT);
+    bench.repository.set_reachable(true);
+    bench.run_for(120);
+    assert_eq!((bench.promotions(), bench.version().as_str()), (0, "1.0.0"));
+    assert!(bench.message().contains("waiting for the watch of Deployments"), "{}", bench.message());
+    bench.cluster.go_on_watching(&Kind::DEPLOYMENT);
+    bench.run_for(30);
+    assert_eq!((bench.promotions(), bench.version().as_str()), (1, "2.0.0"));
+}
