@@ -197,7 +197,7 @@ impl Shelf {
     /// A list or watch failed. What was listed stays.
     pub(super) fn failing(&self, error: &ClusterError) {
         let was_listed = matches!(*self.state.borrow(), WatchState::Listed | WatchState::Behind(_));
-        self.freshness(|freshness| freshness.failed(Instant::now()));
+        self.freshness(|freshness| freshness.failed(error, Instant::now()));
         let state = if was_listed { WatchState::Behind } else { WatchState::Failing };
         self.set_state(state(error.clone()));
     }
