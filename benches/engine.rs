@@ -167,7 +167,9 @@ impl Model {
             peers: Vec::new(),
             tool_registries: Some(Vec::new()),
             live: Vec::new(),
+            deployments_are_current: true,
             refused: std::collections::BTreeMap::new(),
+            undeletable: std::collections::BTreeMap::new(),
             story: Vec::new(),
             settings: Arc::new(WorkloadSettings::default()),
         };

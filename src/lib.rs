@@ -38,8 +38,9 @@
 //!    from and is used only while that is the same, so the answer is that of [`rollout::evaluate`], which has none; tests compare
 //!    the two after every change that they can think of. It may be lost at any time, and of very many rollouts at once only some
 //!    have one.
-//! 4. The shell performs the effects: first what is durable (the record, the status), then pods that come, then pods that
-//!    go. The first failure ends the pass; the next one starts afresh.
+//! 4. The shell performs the effects: first what is durable (the record, the status), and with it what has become true is
+//!    counted; then pods that come, then pods that go. The first failure ends the pass; the next one starts afresh. Events are
+//!    recorded last, and also after a failure.
 //! 5. A decision goes to the source's outbox; [`writeback::plan`](writeback::plan::plan) turns it into an edit of the
 //!    user's file on top of the branch as it is at that moment, and many agents' decisions leave in one push. A lost race is
 //!    judged anew on the new tip.

@@ -56,6 +56,11 @@ pub trait Cluster: Send + Sync + 'static {
         Ok(having(self.list(kind, Some(namespace)).await?, field, text))
     }
 
+    /// Whether reads of a watched kind in a namespace show what is there now; `false` while its watch is known not to work:
+    /// then they show what was there when it ceased to, and that nothing has changed since means nothing. To be asked before
+    /// what it is about is read.
+    fn is_current(&self, kind: &Kind, namespace: &str) -> bool;
+
     /// Whether the server knows this kind. A missing CRD is an answer, not an error.
     async fn serves(&self, kind: &Kind) -> Result<bool, ClusterError>;
 

@@ -9,6 +9,7 @@ use crate::cluster::ClusterError;
 use crate::ids::AgentKey;
 use crate::object::{Kind, Object, ObjectKey};
 use crate::reconcile::leader::Leading;
+use crate::reconcile::memory::Asked;
 use crate::reconcile::source::{Loaded, Retraction, Source};
 use crate::reconcile::sync::REFUSED_RETRY;
 use crate::reconcile::{Core, Key, Next, PassError};
@@ -166,23 +167,34 @@ impl Core {
         let mut next = Next::default();
         let may_wait = verdict.effects.iter().any(|effect| matches!(effect, Effect::Defer(_)));
         let deferred_until = self.deferred_until(agent, may_wait);
+        // What has become true is told, whatever fails after it: no later pass gives it again. But the weight moves first, and
+        // does not wait for a slow Event.
+        let mut events = Vec::new();
+        let mut outcome = Ok(());
         for effect in &verdict.effects {
             match effect {
                 Effect::Fact(fact) => self.tell(agent, fact, commit, &verdict.report),
+                Effect::Event(_) => events.push(effect),
                 Effect::Defer(_) if deferred_until.is_some() => {}
                 effect => match self.perform_effect(leading, agent, effect).await {
-                    Err(PassError::Cluster(error)) if is_refusal(&error) && workload_key(effect).is_some() => {
+                    Err(PassError::Cluster(error)) if is_refusal(&error) && workload_write(effect).is_some() => {
                         // The rest is done all the same: a template that is refused must not keep pods from following
-                        // the weight.
-                        next.now.extend(self.note_refused(agent, workload_key(effect), &error));
+                        // the weight, and an object that may not be deleted must not keep a decision from git.
+                        next.now.extend(self.note_refused(agent, workload_write(effect), &error));
                     }
-                    outcome => {
-                        outcome?;
-                        next.now.extend(self.note_accepted(agent, workload_key(effect)));
+                    Err(error) => {
+                        outcome = Err(error);
+                        break;
                     }
+                    Ok(()) => next.now.extend(self.note_accepted(agent, workload_write(effect))),
                 },
             }
         }
+        for event in events {
+            let told = self.perform_effect(leading, agent, event).await;
+            outcome = outcome.and(told);
+        }
+        outcome?;
         leading.check()?;
         next.later.extend(self.refusal_retry(agent));
         next.later.extend(deferred_until.map(|at| (Key::Agent(agent.clone()), at)));
@@ -228,10 +240,14 @@ fn is_refusal(error: &ClusterError) -> bool {
     matches!(error, ClusterError::Invalid { .. } | ClusterError::Forbidden { .. })
 }
 
-/// What an effect applies, if it is one of the objects that the agent runs as.
-fn workload_key(effect: &Effect) -> Option<ObjectKey> {
-    let (Effect::Apply(apply) | Effect::Defer(apply)) = effect else { return None };
-    Some(apply.object.key()).filter(|key| key.kind != Kind::AGENT_RUNTIME)
+/// What an effect asks about which object, if it is one of those that the agent runs as.
+fn workload_write(effect: &Effect) -> Option<(ObjectKey, Asked)> {
+    let write = match effect {
+        Effect::Apply(apply) | Effect::Defer(apply) => (apply.object.key(), Asked::Apply),
+        Effect::Delete(key, _) => (key.clone(), Asked::Delete),
+        Effect::Patch(_) | Effect::Event(_) | Effect::Fact(_) => return None,
+    };
+    Some(write).filter(|(key, _)| key.kind != Kind::AGENT_RUNTIME)
 }
 
 /// Whether somebody else's object is there under a name that the agent uses.

@@ -25,6 +25,15 @@ use crate::writeback::status_branch::{
 /// The phase of an agent without a rollout.
 const IDLE: &str = "idle";
 
+/// What is asked of the server about an object. Who may do the one may perhaps not do the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Asked {
+    /// To take it as it is now.
+    Apply,
+    /// To delete it.
+    Delete,
+}
+
 /// What is remembered about one agent.
 #[derive(Default)]
 pub(super) struct AgentMemory {
@@ -38,8 +47,8 @@ pub(super) struct AgentMemory {
     pub(super) history: Option<RolloutHistory>,
     /// Whether the history began before this process did.
     pub(super) is_partial: bool,
-    /// Objects that the server refused: its words, and when to try again.
-    refused: BTreeMap<ObjectKey, (String, Timestamp)>,
+    /// What the server refused about objects: its words, and when to try again.
+    refused: BTreeMap<(ObjectKey, Asked), (String, Timestamp)>,
     /// The commits of its decisions, by rollout; the last few.
     pub(super) commits: Vec<(RolloutId, CommitSha)>,
 }
@@ -207,11 +216,16 @@ impl Core {
         }
     }
 
-    /// Remembers that the server refuses an object. Gives back whom to wake, where that is news.
-    pub(super) fn note_refused(&self, agent: &AgentKey, key: Option<ObjectKey>, error: &ClusterError) -> Option<Key> {
+    /// Remembers that the server refuses a write. Gives back whom to wake, where that is news.
+    pub(super) fn note_refused(
+        &self,
+        agent: &AgentKey,
+        write: Option<(ObjectKey, Asked)>,
+        error: &ClusterError,
+    ) -> Option<Key> {
         let retry = self.clock.now().saturating_add(REFUSED_RETRY).unwrap_or(Timestamp::MAX);
         let why = error.to_string();
-        let before = self.agents().entry(agent.clone()).or_default().refused.insert(key?, (why.clone(), retry));
+        let before = self.agents().entry(agent.clone()).or_default().refused.insert(write?, (why.clone(), retry));
         let is_news = before.is_none_or(|(before, _)| before != why);
         is_news.then(|| {
             event::WorkloadRefused { agent, why: &why }.emit(&self.metrics);
@@ -219,9 +233,9 @@ impl Core {
         })
     }
 
-    /// The server has taken an object. Gives back whom to wake, where it had refused it before.
-    pub(super) fn note_accepted(&self, agent: &AgentKey, key: Option<ObjectKey>) -> Option<Key> {
-        self.agents().get_mut(agent)?.refused.remove(&key?).map(|_| Key::Agent(agent.clone()))
+    /// The server has taken a write. Gives back whom to wake, where it had refused it before.
+    pub(super) fn note_accepted(&self, agent: &AgentKey, write: Option<(ObjectKey, Asked)>) -> Option<Key> {
+        self.agents().get_mut(agent)?.refused.remove(&write?).map(|_| Key::Agent(agent.clone()))
     }
 
     /// When the next refused object is tried again. One whose time has come and that nobody wanted any more is forgotten.
@@ -234,13 +248,14 @@ impl Core {
         Some((Key::Agent(agent.clone()), at))
     }
 
-    /// The objects that the server refuses.
-    pub(super) fn refused(&self, agent: &AgentKey) -> BTreeMap<ObjectKey, Refused> {
+    /// The objects about which the server refuses what is asked.
+    pub(super) fn refused(&self, agent: &AgentKey, asked: Asked) -> BTreeMap<ObjectKey, Refused> {
         let now = self.clock.now();
         let agents = self.agents();
         let Some(memory) = agents.get(agent) else { return BTreeMap::new() };
         let refused = |(why, at): &(String, Timestamp)| Refused { why: why.clone(), is_due: *at <= now };
-        memory.refused.iter().map(|(key, entry)| (key.clone(), refused(entry))).collect()
+        let of_it = memory.refused.iter().filter(|((_, other), _)| *other == asked);
+        of_it.map(|((key, _), entry)| (key.clone(), refused(entry))).collect()
     }
 
     /// The course of the rollout that is remembered of an agent, a line each.

@@ -7,6 +7,7 @@ use crate::api::names;
 use crate::cluster::ClusterError;
 use crate::ids::AgentKey;
 use crate::object::{Kind, Object, ObjectKey};
+use crate::reconcile::memory::Asked;
 use crate::reconcile::references::{Referent, referents_of};
 use crate::reconcile::{Core, PassError};
 use crate::rollout::{Origin, World};
@@ -23,6 +24,8 @@ impl Core {
         origin: Origin,
     ) -> Result<World, PassError> {
         let mut own = Vec::new();
+        // Asked first: a watch that works again in between has not told everything yet when these are read.
+        let deployments_are_current = self.cluster.is_current(&Kind::DEPLOYMENT, &agent.namespace);
         let names = [Track::Stable, Track::Candidate].into_iter().flat_map(|track| workload::keys(agent, track));
         // Another agent may be called as this one's candidate is.
         let namesake = ObjectKey::agent(&AgentKey::new(&agent.namespace, names::candidate_deployment(&agent.name)));
@@ -50,7 +53,9 @@ impl Core {
             peers: self.all_of(&named.peers).await?,
             tool_registries: self.referenced(&Kind::TOOL_REGISTRY, &named.tool_registries).await?,
             live: own,
-            refused: self.refused(agent),
+            deployments_are_current,
+            refused: self.refused(agent, Asked::Apply),
+            undeletable: self.refused(agent, Asked::Delete),
             story: self.story(agent),
             settings: Arc::clone(&self.options.workload),
             agent: live,

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::git::{NewCommit, Publication, PublishOutcome, RepositoryError};
 use crate::ids::{AgentKey, BranchName, CommitSha, TreePath};
-use crate::object::ObjectKey;
+use crate::object::{Kind, ObjectKey};
 use crate::reconcile::leader::Leading;
 use crate::reconcile::source::{Asking, Loaded, Source};
 use crate::reconcile::{Core, Key, Next, PassError};
@@ -26,6 +26,9 @@ const REFUSALS: usize = 8;
 
 /// How long until a push that the server refused is tried again: somebody has to change a rule or a right.
 const REFUSED_RETRY: SignedDuration = SignedDuration::from_secs(60);
+
+/// How long until a decision whose pods are out of sight is looked at again.
+const UNSEEN_RETRY: SignedDuration = SignedDuration::from_secs(3);
 
 impl Core {
     /// Brings all decisions of a source to its branch, in one push where the server takes it. Where it refuses that, they are
@@ -66,7 +69,7 @@ impl Core {
                 return Ok(next);
             }
             let agents: Vec<AgentKey> = batch.iter().map(|decision| decision.agent.clone()).collect();
-            let (commits, decisions) = self.compose(source, &loaded, batch).await?;
+            let (commits, decisions) = self.compose(source, &loaded, batch, &mut next).await?;
             let [first, others @ ..] = &decisions[..] else {
                 // None of them comes to a commit, and each says why.
                 tried.extend(agents);
@@ -93,6 +96,7 @@ impl Core {
         source: &Source,
         loaded: &Loaded,
         batch: Vec<Decision>,
+        next: &mut Next,
     ) -> Result<(Vec<NewCommit>, Vec<Decision>), PassError> {
         let mut texts: BTreeMap<TreePath, Vec<u8>> = BTreeMap::new();
         let (mut commits, mut decisions) = (Vec::new(), Vec::new());
@@ -118,6 +122,12 @@ impl Core {
             }
             let text = texts.get(&file).map(Vec::as_slice).unwrap_or_default();
             match plan(&decision, &file, text, &source.options.rules.default_namespace) {
+                Planned::Edit { .. } if !self.may_go_out(&decision) => {
+                    // It is not in git, so that its agent can take it back.
+                    source.delay(&[decision], "the watch of Deployments does not work");
+                    let at = self.clock.now().saturating_add(UNSEEN_RETRY).unwrap_or(jiff::Timestamp::MAX);
+                    next.later.push((Key::Publish(source.options.name.clone()), at));
+                }
                 Planned::Edit { path, contents } => {
                     texts.insert(path.clone(), contents.clone());
                     commits.push(NewCommit {
@@ -153,6 +163,12 @@ impl Core {
             }
         }
         Ok((commits, decisions))
+    }
+
+    /// Whether what a decision rests on may be relied upon: it may have waited for git while the pods went out of sight.
+    fn may_go_out(&self, decision: &Decision) -> bool {
+        let is_forward = decision.outcome == Outcome::Promoted;
+        !is_forward || self.cluster.is_current(&Kind::DEPLOYMENT, &decision.agent.namespace)
     }
 
     /// Pushes, and says what came of it.

@@ -21,6 +21,9 @@ use crate::rollout::world::{Origin, Publish};
 /// How far ahead of the clock a time may lie without the clock having been set back.
 const CLOCK_NOISE: SignedDuration = SignedDuration::from_secs(1);
 
+/// When a rollout that waits for a watch looks again: that it works again changes no object, so nothing else may wake it.
+const WATCH_RETRY: SignedDuration = SignedDuration::from_secs(3);
+
 /// Where a rollout stands after everything observed was taken into account.
 pub(crate) struct Course {
     /// The record as it should be.
@@ -42,7 +45,7 @@ pub(crate) enum Standing {
     /// All steps are done. Ends when the spec has become the candidate, or the rollout turns back.
     AwaitingPromotion(AtStep, Option<Waiting>),
     /// The spec is the candidate. Ends when stable is complete and the candidate gone.
-    Promoting,
+    Promoting(Option<Waiting>),
     /// Everything goes back. Ends when the candidate is gone.
     RollingBack(RollbackReason),
 }
@@ -348,10 +351,14 @@ fn step(scene: &Scene<'_>, course: &mut Course, mut flight: Flight) {
         flight.reached = Some(0);
     }
     let Some(current) = scene.steps().get(progress.step) else {
-        let waiting = (needed == 0).then_some(Waiting::NothingTried);
+        let waiting = if needed == 0 { Some(Waiting::NothingTried) } else { unseen(scene, course) };
         return stand(scene, course, flight, AtStep { progress, weight, waiting });
     };
     match completion(scene, &flight, current, progress, weight) {
+        Ok(()) if !scene.world.deployments_are_current => {
+            let waiting = unseen(scene, course);
+            stand(scene, course, flight, AtStep { progress, weight, waiting });
+        }
         Ok(()) => {
             course.facts.push(Fact::StepCompleted {
                 rollout: flight.id.clone(),
@@ -369,6 +376,15 @@ fn step(scene: &Scene<'_>, course: &mut Course, mut flight: Flight) {
             stand(scene, course, flight, AtStep { progress, weight, waiting });
         }
     }
+}
+
+/// Nothing goes forward because nothing was heard of the pods, if nothing could be heard. What goes back may: it is safe.
+fn unseen(scene: &Scene<'_>, course: &mut Course) -> Option<Waiting> {
+    if scene.world.deployments_are_current {
+        return None;
+    }
+    course.wake_at = Some(scene.now.saturating_add(WATCH_RETRY).unwrap_or(Timestamp::MAX));
+    Some(Waiting::Deployments)
 }
 
 /// Stays where it is.
@@ -512,12 +528,12 @@ fn detail(scene: &Scene<'_>, flight: &Flight, reason: RollbackReason) -> String 
     format!("{place}: {available} of {} of the candidate, without progress for {deadline}.", pods(needed))
 }
 
-/// A rollout on its way back: over when nothing of the candidate is left.
+/// A rollout on its way back: over when nothing of the candidate runs any more.
 fn roll_back(scene: &Scene<'_>, course: &mut Course, flight: Flight, reason: RollbackReason) {
     // Once this is over, the pods of an autoscaled agent are as many as stable has.
     let total = scene.total(Some(&flight));
     let is_short = scene.spec.is_autoscaled && scene.stable_deployment.as_ref().is_some_and(|d| d.wanted < total);
-    if scene.candidate_deployment.is_some() || is_short {
+    if !scene.is_candidate_gone() || is_short {
         course.record.rollout = Some(flight);
         course.standing = Standing::RollingBack(reason);
         return;
@@ -526,16 +542,16 @@ fn roll_back(scene: &Scene<'_>, course: &mut Course, flight: Flight, reason: Rol
     idle(scene, course);
 }
 
-/// A rollout whose spec is the candidate: over when stable is complete and nothing of the candidate is left.
+/// A rollout whose spec is the candidate: over when stable is complete and nothing of the candidate runs any more.
 fn promote(scene: &Scene<'_>, course: &mut Course, flight: Flight) {
     if scene.stable.digest != flight.candidate {
         let is_revert = scene.stable.digest == flight.base;
         let reason = if is_revert { RollbackReason::PromotionReverted } else { RollbackReason::Superseded };
         return turn_back(scene, course, flight, reason);
     }
-    if !scene.is_stable_complete() || scene.candidate_deployment.is_some() {
+    if !scene.is_stable_complete() || !scene.is_candidate_gone() {
         course.record.rollout = Some(flight);
-        course.standing = Standing::Promoting;
+        course.standing = Standing::Promoting(unseen(scene, course));
         return;
     }
     course.facts.push(Fact::Promoted { rollout: flight.id.clone(), title: flight.title.clone() });

@@ -25,7 +25,7 @@ pub(crate) fn hand_over(scene: &Scene<'_>, decision: Decision) -> (Option<Decisi
 /// The decision that is due.
 ///
 /// A promotion, when: 1. all steps are done; 2. the candidate has available pods at the last weight; 3. nothing else is
-/// waited for. A rollback, when: 1. nothing of the candidate is left in the cluster; 2. the spec still names a candidate
+/// waited for. A rollback, when: 1. nothing of the candidate runs in the cluster; 2. the spec still names a candidate
 /// that was rejected.
 ///
 /// Neither in a pass in which something has just happened: a decision rests on what is written down, and that is only

@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::api::names;
 use crate::apply::{Difference, difference, owned};
 use crate::cluster::{Apply, Expect, FieldManager, Part};
+use crate::ids::Uid;
 use crate::object::{Kind, Object, ObjectKey};
 use crate::rollout::course::{Course, Standing};
 use crate::rollout::pods::{Track, Tracks};
@@ -125,7 +126,7 @@ fn candidate<'a>(
         Track::Render { replicas } => {
             // While stable rolls to it, the spec itself is the candidate.
             let (variant, references) = match (standing, scene.candidate, scene.candidate_references) {
-                (Standing::Promoting, _, _) => (scene.stable, scene.stable_references),
+                (Standing::Promoting(_), _, _) => (scene.stable, scene.stable_references),
                 (_, Some(variant), Some(references)) => (variant, references),
                 _ => return nothing,
             };
@@ -155,8 +156,12 @@ fn candidate<'a>(
         Track::Remove => {
             let Some(deployment) = &scene.candidate_deployment else { return nothing };
             if !deployment.is_terminating {
-                let key = ObjectKey::new(Kind::DEPLOYMENT, &scene.key.namespace, name);
-                workload.down.push(Effect::Delete(key, deployment.uid.clone()));
+                let key = ObjectKey::new(Kind::DEPLOYMENT, &scene.key.namespace, &name);
+                if scene.world.undeletable.contains_key(&key) {
+                    // It stays, and its pods go all the same.
+                    rescale(scene, &name, 0, workload);
+                }
+                delete(scene, key, deployment.uid.clone(), workload);
             }
             // What its pods have mounted goes after them.
             Needed::Everything
@@ -174,8 +179,21 @@ fn leftovers(scene: &Scene<'_>, needed: &Needed<'_>, workload: &mut Workload) {
             && !live.is_terminating()
             && let Some(uid) = live.uid()
         {
-            workload.gone.push(Effect::Delete(key.clone(), uid));
+            delete(scene, key.clone(), uid, workload);
         }
+    }
+}
+
+/// Deletes an object. One whose deletion the server refuses is tried again when it is time, and said until then.
+fn delete(scene: &Scene<'_>, key: ObjectKey, uid: Uid, workload: &mut Workload) {
+    let refused = scene.world.undeletable.get(&key);
+    if let Some(refused) = refused {
+        workload.troubles.candidate.get_or_insert_with(|| format!("{key} cannot be deleted: {}", refused.why));
+    }
+    if refused.is_none_or(|refused| refused.is_due) {
+        let is_deployment = key.kind == Kind::DEPLOYMENT;
+        let goes = if is_deployment { &mut workload.down } else { &mut workload.gone };
+        goes.push(Effect::Delete(key, uid));
     }
 }
 

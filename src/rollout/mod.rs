@@ -99,29 +99,41 @@ fn write_out(rendering: &mut Rendering, scene: &Scene<'_>, decided: Decided) -> 
     let workload = effects::plan(rendering, scene, &course, &tracks);
     let mut report = status::report(scene, &course);
     if let Some(why) = &workload.troubles.candidate {
-        report.message = format!("{}: {why}", report.message);
+        let colon = if report.message.is_empty() { "" } else { ": " };
+        report.message = format!("{}{colon}{why}", report.message);
         report.waiting_for = Some(why.clone());
     }
     let status = status::render(scene, &course, &report, &workload.troubles);
+    // The first status of an agent tells what it has, when it has it.
+    let is_new = scene.live_status().is_null() && course.record.rollout.is_none();
+    let may_wait = !status::is_urgent(scene, &course, &status) || (is_new && workload.sets_up());
 
-    // What is durable comes first: a decision is written down before anything moves because of it.
+    // What is durable comes first: a decision is written down before anything moves because of it. What has happened is told
+    // directly behind the write that makes it true: not before, because it would be told again if that failed; and not behind
+    // the workload, because once it is written down no later pass comes upon it, and it would never be told if that failed.
     let mut effects = Vec::new();
-    effects.extend(
-        effects::record_object(scene, &course, &status).and_then(|record| effects::apply(record, agent, Part::Main)),
-    );
+    let record =
+        effects::record_object(scene, &course, &status).and_then(|record| effects::apply(record, agent, Part::Main));
+    // The record has all of it but the step.
+    let is_recorded = |fact: &Fact| record.is_some() && !matches!(fact, Fact::StepCompleted { .. });
+    let (recorded, told): (Vec<_>, Vec<_>) = course.facts.into_iter().partition(is_recorded);
+    effects.extend(record);
+    effects.extend(tell(scene, recorded));
     if effects::differs(&status, agent, Part::Status) {
-        // The first status of an agent tells what it has, when it has it.
-        let is_new = scene.live_status().is_null() && course.record.rollout.is_none();
-        let is_urgent = status::is_urgent(scene, &course, &status) && !(is_new && workload.sets_up());
         let apply = effects::write(status, agent, Part::Status);
-        effects.push(if is_urgent { apply } else { apply.deferred() });
+        effects.push(if may_wait { apply.deferred() } else { apply });
     }
+    effects.extend(tell(scene, told));
     effects.extend(workload.into_effects());
     let (decision, patch) = decision.map(|decision| decide::hand_over(scene, decision)).unwrap_or_default();
     effects.extend(patch);
-    effects.extend(course.facts.iter().filter_map(|fact| events::event(scene, fact)));
-    effects.extend(course.facts.into_iter().map(Effect::Fact));
     Verdict { effects, decision, wake_at: course.wake_at, report }
+}
+
+/// What has happened, told: counted first, which asks nothing of anybody.
+fn tell(scene: &Scene<'_>, facts: Vec<Fact>) -> impl Iterator<Item = Effect> {
+    let events: Vec<_> = facts.iter().filter_map(|fact| events::event(scene, fact)).collect();
+    facts.into_iter().map(Effect::Fact).chain(events)
 }
 
 /// Nothing moves, and the status says which fields cannot be used.

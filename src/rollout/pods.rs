@@ -37,7 +37,7 @@ pub(crate) fn plan(scene: &Scene<'_>, flight: Option<&Flight>, standing: &Standi
         (Some(flight), Standing::Stepping(at) | Standing::AwaitingPromotion(at, _)) => {
             stepping(scene, flight, at.weight)
         }
-        (Some(flight), Standing::Promoting) => promoting(scene, flight),
+        (Some(flight), Standing::Promoting(_)) => promoting(scene, flight),
         _ => unwinding(scene, flight),
     }
 }
@@ -68,7 +68,12 @@ fn stepping(scene: &Scene<'_>, flight: &Flight, weight: Weight) -> Tracks {
 /// takes on the new one; the candidate goes when stable is complete (seed: promotion is zero-downtime).
 fn promoting(scene: &Scene<'_>, flight: &Flight) -> Tracks {
     let total = scene.total(Some(flight));
-    if scene.is_stable_complete() && scene.stable_deployment.as_ref().is_some_and(|stable| stable.wanted == total) {
+    // As long as nobody knows whether stable still is, the candidate stays, where it was not already on its way.
+    let goes = scene.candidate_deployment.as_ref().is_some_and(|candidate| candidate.wanted == 0);
+    if (goes || scene.world.deployments_are_current)
+        && scene.is_stable_complete()
+        && scene.stable_deployment.as_ref().is_some_and(|stable| stable.wanted == total)
+    {
         return Tracks { stable: Track::Render { replicas: total }, candidate: Track::Remove, stable_may_wait: false };
     }
     let available = scene.candidate_available();

@@ -21,6 +21,8 @@ pub(crate) enum Waiting {
     CandidatePodsOverdue { needed: u32, deadline: SignedDuration },
     /// For pods of stable to go.
     StablePods { left: u32 },
+    /// For the watch of Deployments to work again: what is known of the pods is old.
+    Deployments,
     /// For a person.
     Resume { token: String },
     /// The candidate has no pods at this weight, so nothing was tried.
@@ -41,6 +43,9 @@ impl fmt::Display for Waiting {
                 render_duration(*deadline)
             ),
             Self::StablePods { left } => write!(f, "waiting for stable to come down to {}", pods(*left)),
+            Self::Deployments => f.write_str(
+                "waiting for the watch of Deployments, which does not work: what has become of the pods is not known",
+            ),
             Self::Resume { token } => write!(f, "to go on, set the annotation {} to {token}", names::RESUME_ANNOTATION),
             Self::NothingTried => f.write_str(
                 "not promoted, because the candidate has no pods at this weight and nothing was tried: end the steps with \

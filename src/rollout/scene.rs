@@ -214,6 +214,14 @@ impl<'a> Scene<'a> {
         self.candidate_deployment.as_ref().map_or(0, |deployment| deployment.available)
     }
 
+    /// Whether nothing of the candidate runs any more: its Deployment is gone, or it has no pods and may not be deleted.
+    pub(crate) fn is_candidate_gone(&self) -> bool {
+        let Some(deployment) = &self.candidate_deployment else { return true };
+        let name = names::candidate_deployment(&self.key.name);
+        let has_no_pods = deployment.is_observed && deployment.wanted == 0 && deployment.pods == 0;
+        has_no_pods && self.world.undeletable.contains_key(&ObjectKey::new(Kind::DEPLOYMENT, &self.key.namespace, name))
+    }
+
     /// The weight that available pods deliver now: of all those that run `candidate`, whichever track they are on.
     pub(crate) fn delivered(&self, candidate: Option<&Digest>) -> Weight {
         let Some(candidate) = candidate else { return Weight::ZERO };

@@ -56,12 +56,12 @@ pub(crate) fn report(scene: &Scene<'_>, course: &Course) -> Report {
         Standing::Idle(_) => (Phase::Idle, None),
         Standing::Stepping(at) => (Phase::Stepping, Some(at)),
         Standing::AwaitingPromotion(at, _) => (Phase::AwaitingPromotion, Some(at)),
-        Standing::Promoting => (Phase::Promoting, None),
+        Standing::Promoting(_) => (Phase::Promoting, None),
         Standing::RollingBack(_) => (Phase::RollingBack, None),
     };
     let total = scene.steps().len();
     let step = match &course.standing {
-        Standing::Promoting => Some((total, total)),
+        Standing::Promoting(_) => Some((total, total)),
         _ => at.map(|at| (at.progress.step, total)),
     };
     Report {
@@ -69,7 +69,7 @@ pub(crate) fn report(scene: &Scene<'_>, course: &Course) -> Report {
         rollout: flight.map(|flight| flight.id.clone()),
         step,
         requested: match (&course.standing, at) {
-            (Standing::Promoting, _) => crate::ids::Weight::FULL,
+            (Standing::Promoting(_), _) => crate::ids::Weight::FULL,
             (_, Some(at)) => at.weight,
             _ => crate::ids::Weight::ZERO,
         },
@@ -106,7 +106,10 @@ fn waiting_for(scene: &Scene<'_>, course: &Course) -> Option<String> {
         Standing::AwaitingPromotion(_, None) => {
             course.record.rollout.as_ref().and_then(|flight| git("promotion", &flight.id))
         }
-        Standing::Promoting => Some("waiting for stable to roll to the new version behind the candidate".to_owned()),
+        Standing::Promoting(Some(waiting)) => Some(waiting.to_string()),
+        Standing::Promoting(None) => {
+            Some("waiting for stable to roll to the new version behind the candidate".to_owned())
+        }
         Standing::RollingBack(_) => Some("waiting for stable to replace the candidate's pods".to_owned()),
         Standing::Idle(hold) => {
             let pending = course.record.rejected.last().and_then(|entry| git("rollback", &entry.rollout));
@@ -128,7 +131,7 @@ fn message(scene: &Scene<'_>, course: &Course) -> String {
         Standing::AwaitingPromotion(..) => {
             format!("all steps completed, {}", waiting.as_deref().unwrap_or("promoting"))
         }
-        Standing::Promoting => format!("promoting: {}", waiting.unwrap_or_default()),
+        Standing::Promoting(_) => format!("promoting: {}", waiting.unwrap_or_default()),
         Standing::RollingBack(reason) => format!("rolling back: {reason}"),
         Standing::Idle(_) => {
             let last = course.record.last.as_ref().map(|last| match last.rolled_back {
@@ -270,7 +273,7 @@ fn rollout(scene: &Scene<'_>, course: &Course, report: &Report) -> Option<Value>
             put("currentStep", at.progress.step.into());
             put("stepStartedAt", at.progress.entered_at.to_string().into());
         }
-        Standing::Promoting => {
+        Standing::Promoting(_) => {
             put("promoting", true.into());
             put("currentStep", scene.steps().len().into());
         }
@@ -353,7 +356,7 @@ fn rollout_active(course: &Course, report: &Report) -> Condition {
             condition("RolloutActive", false, "NoActiveRollout", "no active rollout")
         }
         Standing::Idle(_) => condition("RolloutActive", false, "NoActiveRollout", message),
-        Standing::Promoting => condition("RolloutActive", true, "Promoting", message),
+        Standing::Promoting(_) => condition("RolloutActive", true, "Promoting", message),
         Standing::RollingBack(_) => condition("RolloutActive", true, "RollingBack", message),
         Standing::Stepping(at) if matches!(at.waiting, Some(Waiting::CandidatePodsOverdue { .. })) => {
             condition("RolloutActive", true, "ProgressDeadlineExceeded", message)

@@ -12,7 +12,8 @@ use crate::rollout::decision::{Decision, RollbackReason};
 /// One answer. Performing the effects in order and evaluating again leads to a fixpoint without effects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What to do, in this order; after a failure the rest is not done, and the next pass starts afresh.
+    /// What to do, in this order; after a failure the rest is not done, and the next pass starts afresh. Only an
+    /// [`Effect::Event`] has a time of its own.
     pub effects: Vec<Effect>,
     /// The decision that is due as a commit on the config branch: a level, given as long as it is due. Its absence takes
     /// back one that is not pushed yet.
@@ -39,9 +40,10 @@ pub enum Effect {
     Delete(ObjectKey, Uid),
     /// Decide on an agent that somebody applied by hand.
     Patch(Box<MergePatch>),
-    /// Tell people. Comes after everything that it tells about.
+    /// Tell people. It stands directly behind the write that makes it true, and no later pass gives it again. It is a
+    /// request, and pods do not wait for it: it is made after everything else, and also where that has failed.
     Event(Box<EventRecord>),
-    /// Count it. Comes after everything that it counts.
+    /// Count it. It stands directly behind the write that makes it true, and no later pass gives it again.
     Fact(Fact),
 }
 

@@ -27,8 +27,13 @@ pub struct World {
     pub tool_registries: Option<Vec<Arc<Object>>>,
     /// Whatever lives under the names that the agent uses, whoever made it.
     pub live: Vec<Arc<Object>>,
+    /// Whether the Deployments among these are as they are now; otherwise as they were when their watch ceased to work, and
+    /// what has become of their pods since is not known.
+    pub deployments_are_current: bool,
     /// Those of its objects that the server refused last time.
     pub refused: BTreeMap<ObjectKey, Refused>,
+    /// Those of its objects that the server refused to delete last time.
+    pub undeletable: BTreeMap<ObjectKey, Refused>,
     /// What is known of the course of the rollout in flight, a line each, for people. Never decides anything.
     pub story: Vec<String>,
     /// Images and other settings of the workloads.
@@ -52,7 +57,7 @@ impl World {
     }
 }
 
-/// An object that the server refused.
+/// A write about an object that the server refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The server's words.

@@ -65,3 +65,28 @@ async fn a_server_that_asks_to_slow_down_is_asked_again_no_sooner_than_it_says()
     println!("waits after a 429 with Retry-After 2: {waits:?}");
     assert!(waits.iter().all(|wait| *wait >= Duration::from_millis(1_900)), "{waits:?}");
 }
+
+#[tokio::test]
+async fn a_pause_that_elapses_while_deployments_cannot_be_watched_promotes_nothing_before_they_can() {
+    let manifest = Manifest::new(&["100", "3s"]);
+    let (site, proxy) = proxied(&manifest).await;
+    site.push(&manifest.candidate("2.0.0"), "try 2.0.0");
+    site.until_step(1).await;
+    // Lists and watches of Deployments and nothing else: AgentRuntimes can be written all the while.
+    proxy.set_rule(|call| {
+        let is_it = call.method == "GET" && call.path.contains("/deployments?");
+        if is_it { Fate::SlowDown { after: 1 } } else { Fate::Pass }
+    });
+    proxy.cut();
+    let is_said = |rollout: &serde_json::Value| {
+        rollout["message"].as_str().is_some_and(|message| message.contains("waiting for the watch of Deployments"))
+    };
+    site.until_rollout("it says what it waits for", is_said).await;
+    site.until_looked_at().await;
+    assert_eq!(site.decisions().len(), 0);
+    assert!(is_said(&site.rollout().await));
+    proxy.pass();
+    site.until_decisions(1).await;
+    site.until_stable("2.0.0", 4).await;
+    assert_eq!(site.count_rollouts().await, 1);
+}

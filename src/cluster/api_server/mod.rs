@@ -8,6 +8,7 @@ mod connect;
 mod discovery;
 mod error;
 mod events;
+mod freshness;
 mod others;
 mod request;
 mod settings;
@@ -379,6 +380,11 @@ impl Cluster for ApiServer {
 
     async fn record(&self, event: &EventRecord) -> Result<(), ClusterError> {
         self.events.record(&self.http, event).await
+    }
+
+    /// What is not watched is asked of the server each time.
+    fn is_current(&self, kind: &Kind, namespace: &str) -> bool {
+        self.shelf(kind, namespace).is_none_or(|shelf| shelf.is_current())
     }
 
     fn changes(&self) -> BoxStream<'static, ObjectKey> {

@@ -1,10 +1,12 @@
 //! One watched kind in one scope: its objects, how far the watch has come, and who is told of changes.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::{broadcast, watch};
+use tokio::time::Instant;
 
+use super::freshness::Freshness;
 use super::settings::{Need, Watched};
 use super::store::{Listed, Store};
 use crate::cluster::ClusterError;
@@ -33,6 +35,7 @@ pub(super) struct Shelf {
     namespace: Option<String>,
     store: RwLock<Store>,
     state: watch::Sender<WatchState>,
+    freshness: Mutex<Freshness>,
     changes: broadcast::Sender<ObjectKey>,
 }
 
@@ -43,6 +46,7 @@ impl Shelf {
             namespace,
             store: RwLock::new(Store::new(watched.kind.clone(), watched.index)),
             state: watch::Sender::new(WatchState::Starting),
+            freshness: Mutex::default(),
             changes,
         }
     }
@@ -67,6 +71,12 @@ impl Shelf {
 
     pub(super) fn state(&self) -> WatchState {
         self.state.borrow().clone()
+    }
+
+    /// Whether the objects are known as they are, and not only as they were when the watch ceased to work.
+    pub(super) fn is_current(&self) -> bool {
+        let is_known = matches!(*self.state.borrow(), WatchState::Listed | WatchState::Behind(_));
+        is_known && self.freshness(|freshness| freshness.is_current(Instant::now()))
     }
 
     /// Waits until the objects are known, or it is known that they will not be: the kind is not served, or we may not see
@@ -150,6 +160,7 @@ impl Shelf {
     /// A list by the watch.
     pub(super) fn listed(&self, objects: Vec<Listed>, version: Option<u64>) {
         self.change(|store| store.replace(objects, version));
+        self.freshness(Freshness::listed);
         self.set_state(WatchState::Listed);
     }
 
@@ -179,12 +190,14 @@ impl Shelf {
 
     /// A watch is open that goes on where the last one, or the list, ended.
     pub(super) fn following(&self) {
+        self.freshness(|freshness| freshness.resumed(Instant::now()));
         self.set_state(WatchState::Listed);
     }
 
     /// A list or watch failed. What was listed stays.
     pub(super) fn failing(&self, error: &ClusterError) {
         let was_listed = matches!(*self.state.borrow(), WatchState::Listed | WatchState::Behind(_));
+        self.freshness(|freshness| freshness.failed(error, Instant::now()));
         let state = if was_listed { WatchState::Behind } else { WatchState::Failing };
         self.set_state(state(error.clone()));
     }
@@ -212,6 +225,10 @@ impl Shelf {
             *current = state;
             is_news
         });
+    }
+
+    fn freshness<T>(&self, look: impl FnOnce(&mut Freshness) -> T) -> T {
+        look(&mut self.freshness.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn read<T>(&self, look: impl FnOnce(&Store) -> T) -> T {

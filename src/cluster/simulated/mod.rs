@@ -203,6 +203,7 @@ impl SimulatedCluster {
         let mut state = self.lock();
         state.fate = None;
         state.delivery = None;
+        state.unwatched.clear();
         state.set_lag(0, OwnWrites::Visible);
     }
 
@@ -229,6 +230,17 @@ impl SimulatedCluster {
         for key in keys {
             state.wake(&key);
         }
+    }
+
+    /// From now on the watch of a kind does not work: no wake-up about it arrives, and [`Cluster::is_current`] says so. Reads
+    /// go on.
+    pub fn stop_watching(&self, kind: &Kind) {
+        self.lock().unwatched.insert(kind.clone());
+    }
+
+    /// From now on the watch of a kind works again. What was missed wakes nobody: see [`Self::resync`].
+    pub fn go_on_watching(&self, kind: &Kind) {
+        self.lock().unwatched.remove(kind);
     }
 
     /// Whether the process that used this cluster has ended by [`Fate::Crash`].
@@ -374,6 +386,10 @@ impl Cluster for SimulatedCluster {
     async fn serves(&self, kind: &Kind) -> Result<bool, ClusterError> {
         let key = ObjectKey::new(kind.clone(), "", "");
         self.call(Verb::Serves, &key, |state, _| Ok(state.check_served(kind).is_ok()))
+    }
+
+    fn is_current(&self, kind: &Kind, _namespace: &str) -> bool {
+        !self.lock().unwatched.contains(kind)
     }
 
     async fn apply(&self, write: &Apply) -> Result<Arc<Object>, ClusterError> {

@@ -49,6 +49,7 @@ pub(super) struct State {
     pub(super) dirty: BTreeMap<ObjectKey, Timestamp>,
     pub(super) is_garbage_due: bool,
     pub(super) not_served: BTreeSet<Kind>,
+    pub(super) unwatched: BTreeSet<Kind>,
     pub(super) admission: Option<Admission>,
     pub(super) pod_script: PodScript,
     pub(super) events: Vec<RecordedEvent>,
@@ -75,6 +76,7 @@ impl State {
             dirty: BTreeMap::new(),
             is_garbage_due: false,
             not_served: BTreeSet::new(),
+            unwatched: BTreeSet::new(),
             admission: None,
             pod_script,
             events: Vec::new(),
@@ -301,7 +303,8 @@ impl State {
                 return true;
             }
             let delivery = self.delivery.as_mut().map_or(Delivery::Arrives, |decide| decide(&wake_up.key));
-            if delivery == Delivery::Arrives {
+            let is_heard_of = wake_up.is_own || !self.unwatched.contains(&wake_up.key.kind);
+            if delivery == Delivery::Arrives && is_heard_of {
                 self.wake(&wake_up.key);
             }
             false

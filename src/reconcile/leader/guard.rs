@@ -61,6 +61,11 @@ impl Guarded {
         self.0.list_where(kind, namespace, field, text).await
     }
 
+    /// As [`Cluster::is_current`].
+    pub fn is_current(&self, kind: &Kind, namespace: &str) -> bool {
+        self.0.is_current(kind, namespace)
+    }
+
     /// As [`Cluster::serves`].
     ///
     /// # Errors

@@ -7,6 +7,7 @@ mod refusals;
 mod restart;
 mod surroundings;
 mod syncs;
+mod troubles;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ const STEPS: &str = "[{setWeight: 50}, {pause: {}}]";
 
 impl Bench {
     /// An agent whose candidate has half of the traffic, and is rolled back when its pods fail for ten seconds.
-    fn at_half() -> Self {
+    pub(super) fn at_half() -> Self {
         let mut bench = Self::new(STEPS);
         bench.write(AGENT, &automatic(""));
         bench.run_for(20);
@@ -18,20 +18,20 @@ impl Bench {
         bench
     }
 
-    fn message(&self) -> String {
+    pub(super) fn message(&self) -> String {
         self.live_agent().unwrap().text("/status/rollout/message").unwrap_or_default().to_owned()
     }
 
-    fn rollbacks(&self) -> usize {
+    pub(super) fn rollbacks(&self) -> usize {
         self.repository.log(&self.branch).iter().filter(|commit| commit.message.starts_with("roll back ")).count()
     }
 
-    fn pods_of_the_candidate(&self) -> usize {
+    pub(super) fn pods_of_the_candidate(&self) -> usize {
         self.cluster.pods().iter().filter(|pod| pod.track.as_deref() == Some(names::CANARY)).count()
     }
 }
 
-fn automatic(candidate: &str) -> String {
+pub(super) fn automatic(candidate: &str) -> String {
     agent(candidate, STEPS)
         .replace("  namespace: prod\n", "  namespace: prod\n  annotations: {serin.dev/progress-deadline: 10s}\n")
         .replace(

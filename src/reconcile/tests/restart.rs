@@ -10,7 +10,7 @@ impl Bench {
         self.repository.files(&self.repository.tip(&BranchName::new(STATUS)).unwrap())
     }
 
-    fn history(&self) -> String {
+    fn history_file(&self) -> String {
         let files = self.on_status_branch();
         let mut histories = files.iter().filter(|(path, _)| path.as_str().contains("/history/"));
         let (_, text) = histories.next().expect("a history");
@@ -49,13 +49,13 @@ fn the_history_of_a_rollout_goes_on_after_a_restart_where_it_was() {
     bench.write(AGENT, &agent("2.0.0", STEPS));
     bench.fetch();
     bench.run_for(15);
-    let before = bench.history();
+    let before = bench.history_file();
     assert!(before.contains("RolloutStarted"), "{before}");
     bench.restart();
     // The branch is read before anything happens to the rollout again.
     bench.run_for(10);
     bench.run_for(90);
-    let after = bench.history();
+    let after = bench.history_file();
     let started = before.lines().find(|line| line.starts_with("startedAt")).unwrap();
     assert!(
         after.contains(started) && after.contains("RolloutStarted") && after.contains("RolloutPromoted"),

@@ -154,6 +154,7 @@ fn changes() -> Vec<(&'static str, Change)> {
         ("providers are not served", |world| world.providers = None),
         ("no registry", |world| world.tool_registries = Some(Vec::new())),
         ("registries are not served", |world| world.tool_registries = None),
+        ("the watch of Deployments does not work", |world| world.deployments_are_current = false),
         ("no packs", |world| world.packs.clear()),
         ("no peers", |world| world.peers.clear()),
         ("nothing lives", |world| world.live.clear()),
@@ -189,8 +190,9 @@ fn whatever_input_changes_the_answer_with_a_memo_is_that_without() {
         let mut changed = world.clone();
         change(&mut changed);
         let after = assert_same(&mut memo, &changed, now, what);
-        let is_origin = ["by hand", "not synced"].contains(&what);
-        assert!(is_origin || after != before, "{what} makes a difference");
+        // These matter only to what is due.
+        let is_quiet = ["by hand", "not synced", "the watch of Deployments does not work"].contains(&what);
+        assert!(is_quiet || after != before, "{what} makes a difference");
         assert!(assert_same(&mut memo, world, now, what) == before, "{what}, and back");
     }
 }

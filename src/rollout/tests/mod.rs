@@ -8,6 +8,7 @@ mod rollback;
 mod start;
 mod steps;
 mod synced;
+mod unseen;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +69,9 @@ impl Bench {
             peers: Vec::new(),
             tool_registries: Some(Vec::new()),
             live: Vec::new(),
+            deployments_are_current: true,
             refused: BTreeMap::new(),
+            undeletable: BTreeMap::new(),
             story: Vec::new(),
             settings: Arc::new(WorkloadSettings::default()),
         };

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::Bench;
 use crate::api::names;
-use crate::rollout::{Fact, Outcome, RollbackReason};
+use crate::object::{Kind, Object, ObjectKey};
+use crate::rollout::{Effect, Fact, Outcome, Refused, RollbackReason, Verdict};
 
 fn automatic(cooldown: &str) -> Bench {
     Bench::with_candidate(json!({
@@ -277,4 +278,76 @@ fn pods_follow_the_weight_while_the_server_refuses_a_new_template() {
     assert_eq!(bench.condition("DeploymentReady"), ("False".into(), "DeploymentFailed".into()));
     bench.run();
     assert_eq!(bench.wanted(), (Some(4), None));
+}
+
+fn undeletable(bench: &mut Bench, kind: &Kind, name: &str, is_due: bool) {
+    let refused = Refused { why: "a policy says no".into(), is_due };
+    bench.world.undeletable.insert(ObjectKey::new(kind.clone(), "prod", name), refused);
+}
+
+fn deletes(verdict: &Verdict) -> usize {
+    verdict.effects.iter().filter(|effect| matches!(effect, Effect::Delete(..))).count()
+}
+
+#[test]
+fn a_candidate_whose_deployment_may_not_be_deleted_loses_its_pods_and_git_is_told() {
+    let mut bench = automatic("0s");
+    bench.settle();
+    bench.pods("support-canary", 2, 0);
+    bench.advance(601);
+    undeletable(&mut bench, &Kind::DEPLOYMENT, "support-canary", false);
+    let verdict = bench.settle();
+    // It is not asked again before it is time, and its pods are on their way.
+    assert_eq!((bench.wanted(), verdict.decision), ((Some(4), Some(0)), None));
+    assert!(bench.message().contains("prod/support-canary cannot be deleted: a policy says no"), "{}", bench.message());
+    bench.pods("support-canary", 0, 0);
+    let decision = bench.settle().decision.unwrap();
+    assert_eq!(decision.outcome, Outcome::RolledBack(RollbackReason::PodUnhealthy));
+    bench.land(&decision);
+    let verdict = bench.settle();
+    assert_eq!((verdict.decision, bench.wanted(), reasons(&bench).len()), (None, (Some(4), Some(0)), 1));
+    assert!(bench.message().contains("cannot be deleted"), "{}", bench.message());
+    undeletable(&mut bench, &Kind::DEPLOYMENT, "support-canary", true);
+    let verdict = bench.pass();
+    assert_eq!((deletes(&verdict), bench.wanted()), (1, (Some(4), None)));
+    bench.world.undeletable.clear();
+    bench.settle();
+    assert_eq!(bench.message(), "auto-rollback: pod unhealthy");
+}
+
+#[test]
+fn a_promotion_ends_beside_a_candidate_whose_deployment_may_not_be_deleted() {
+    let mut bench = Bench::with_candidate(json!({"steps": [{"setWeight": 100}], "trafficRouting": {}}));
+    let decision = bench.run().decision.unwrap();
+    bench.land(&decision);
+    undeletable(&mut bench, &Kind::DEPLOYMENT, "support-canary", false);
+    bench.run();
+    assert_eq!(bench.wanted(), (Some(4), Some(0)));
+    assert_eq!(bench.count(|fact| matches!(fact, Fact::Promoted { .. })), 1);
+    // The next one does not start in its Deployment, and it is said why.
+    bench.push(|spec| spec["rollout"]["candidate"] = json!({"promptPackRef": {"name": "pack", "version": "3.0.0"}}));
+    bench.run();
+    assert_eq!(bench.count(|fact| matches!(fact, Fact::Started { .. })), 1);
+    assert!(bench.message().contains("cannot be deleted: a policy says no"), "{}", bench.message());
+}
+
+#[test]
+fn what_belongs_to_a_candidate_and_may_not_be_deleted_is_said_and_keeps_nothing_back() {
+    let mut bench = automatic("0s");
+    bench.settle();
+    bench.pods("support-canary", 2, 0);
+    bench.advance(601);
+    let beside = ObjectKey::new(Kind::CONFIG_MAP, "prod", "support-canary-config");
+    let mut object = Object::bare(&beside);
+    object.set(&["metadata", "uid"], "left");
+    let owner = json!([{"apiVersion": "omnia.altairalabs.ai/v1alpha1", "kind": "AgentRuntime", "name": "support",
+        "uid": "agent-uid", "controller": true}]);
+    object.set(&["metadata", "ownerReferences"], owner);
+    bench.world.live.push(std::sync::Arc::new(object));
+    undeletable(&mut bench, &Kind::CONFIG_MAP, "support-canary-config", false);
+    let verdict = bench.settle();
+    assert_eq!((bench.wanted(), deletes(&verdict)), ((Some(4), None), 0));
+    assert!(verdict.decision.is_some() && verdict.report.message.contains("cannot be deleted"), "{:?}", verdict.report);
+    undeletable(&mut bench, &Kind::CONFIG_MAP, "support-canary-config", true);
+    assert_eq!(deletes(&bench.pass()), 1);
 }

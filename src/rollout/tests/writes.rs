@@ -147,3 +147,50 @@ fn people_get_an_event_when_a_promotion_begins_and_when_a_rollout_ends_and_none_
     run(&mut bench);
     assert_eq!(reasons, ["RolloutPromoting", "RolloutPromoted"]);
 }
+
+/// What a verdict does, in order.
+fn order(verdict: &Verdict) -> Vec<&'static str> {
+    let name = |effect: &Effect| match effect {
+        Effect::Apply(apply) | Effect::Defer(apply) if apply.part == Part::Status => "status",
+        Effect::Apply(apply) | Effect::Defer(apply) if apply.object.key().kind == Kind::AGENT_RUNTIME => "record",
+        Effect::Apply(_) | Effect::Defer(_) | Effect::Delete(..) => "workload",
+        Effect::Patch(_) => "patch",
+        Effect::Event(_) => "event",
+        Effect::Fact(_) => "fact",
+    };
+    let mut order: Vec<_> = verdict.effects.iter().map(name).collect();
+    order.dedup();
+    order
+}
+
+#[test]
+fn what_has_happened_is_told_directly_behind_the_write_that_makes_it_true() {
+    let mut bench = weighted(json!([{"setWeight": 50}, {"setWeight": 100}]));
+    assert_eq!(order(&bench.pass()), ["record", "fact", "status", "workload"], "it starts");
+    bench.settle();
+    bench.all_ready();
+    bench.settle();
+    bench.all_ready();
+    assert_eq!(order(&bench.pass()), ["status", "fact", "workload"], "a step is done");
+    let decision = bench.run().decision.unwrap();
+    bench.land(&decision);
+    assert_eq!(order(&bench.pass())[..3], ["status", "fact", "event"], "its promotion begins");
+    bench.push(|spec| spec["promptPackRef"]["version"] = "3.0.0".into());
+    assert_eq!(order(&bench.pass()), ["record", "fact", "event", "status", "workload"], "it is turned back");
+}
+
+#[test]
+fn a_rollback_that_fails_behind_its_record_was_told_and_is_not_told_again() {
+    let mut bench = weighted(json!([{"setWeight": 50}, {"pause": {}}]));
+    bench.run();
+    bench.push(|spec| spec["rollout"]["candidate"] = Value::Null);
+    // Neither its status nor a Deployment is written.
+    let verdict = evaluate(&bench.world, bench.now);
+    let done =
+        verdict.effects.iter().take_while(|effect| !matches!(effect, Effect::Apply(a) if a.part == Part::Status));
+    done.for_each(|effect| bench.perform(effect));
+    let is_it = |fact: &Fact| matches!(fact, Fact::RolledBack { .. });
+    assert_eq!(bench.count(is_it), 1);
+    bench.run();
+    assert_eq!((bench.count(is_it), bench.wanted()), (1, (Some(4), None)));
+}
