@@ -200,7 +200,9 @@ impl Core {
         next.later.extend(deferred_until.map(|at| (Key::Agent(agent.clone()), at)));
         next.later.extend(verdict.wake_at.map(|at| (Key::Agent(agent.clone()), at)));
         if let Some(live) = self.cluster.get(&ObjectKey::agent(agent)).await? {
-            next.later.extend(self.remember(agent, source.map(AsRef::as_ref), commit, &live, &verdict));
+            // One whose manifest cannot be read is not gone from the page of its source: there people look for why.
+            let page = source.or_else(|| self.owner_of(&live));
+            next.later.extend(self.remember(agent, page.map(AsRef::as_ref), commit, &live, &verdict));
         }
         // Last, when nothing can fail any more: who has posted it is the one who sees to its publication.
         if let (Some(decision), Some(source)) = (&verdict.decision, source)

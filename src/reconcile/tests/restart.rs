@@ -43,6 +43,24 @@ fn the_status_of_an_agent_that_cannot_be_looked_at_after_a_restart_stays_on_the_
 }
 
 #[test]
+fn an_agent_whose_file_cannot_be_read_any_more_stays_on_the_branch_and_says_why() {
+    let mut bench = Bench::new(STEPS);
+    bench.run_for(30);
+    bench.write(AGENT, "spec: [");
+    bench.fetch();
+    bench.run_for(30);
+    let files = bench.on_status_branch();
+    let status = String::from_utf8_lossy(&files[&TreePath::new("prod/agent/status.yaml")]).into_owned();
+    assert!(status.contains("ManifestInvalid") && status.contains("prod/agent.yaml"), "{status}");
+    // It is told once more when the file is mended.
+    bench.write(AGENT, &agent("", STEPS));
+    bench.fetch();
+    bench.run_for(30);
+    let files = bench.on_status_branch();
+    assert!(!String::from_utf8_lossy(&files[&TreePath::new("prod/agent/status.yaml")]).contains("ManifestInvalid"));
+}
+
+#[test]
 fn the_history_of_a_rollout_goes_on_after_a_restart_where_it_was() {
     let mut bench = Bench::new(STEPS);
     bench.run_for(20);
