@@ -17,12 +17,29 @@ const FIELDS: [&str; 4] = ["apiVersion", "kind", "metadata", "items"];
 pub(super) fn is_list(node: &Node) -> bool {
     node.text("kind").is_some_and(|kind| kind.ends_with("List"))
         && (node.text("kind") == Some("List") || node.get("items").is_some())
+        || misspelt_kind(node).is_some()
+}
+
+/// The kind of what was meant to be a List: of the core group, which has no kind that is near to it. Taken for an object of its
+/// own, it would lose its items without a word as soon as it had a name.
+fn misspelt_kind(node: &Node) -> Option<&str> {
+    let has_items = node.get("items").is_some_and(|items| matches!(items.content, Content::List(_)));
+    let kind = node.text("kind").filter(|_| has_items && node.text("apiVersion") == Some("v1"))?;
+    nearest(kind, ["List"]).map(|_| kind)
 }
 
 /// The items of a List, and everything that is wrong with the List itself. Where a key is there twice it is not certain what
 /// the document says, and there are no items.
 pub(super) fn items_of(root: &Node) -> (&[Node], Vec<Complaint>) {
     let (mut complaints, is_ambiguous) = check_fields(root);
+    if let Some(kind) = misspelt_kind(root) {
+        complaints.push(Complaint {
+            at: root.locate("kind"),
+            field: "kind".to_owned(),
+            message: format!("the core group has no kind `{}`", path_part(kind, true)),
+            hint: Some(did_you_mean("List")),
+        });
+    }
     let items = root.entry("items");
     match items.map(|items| &items.value.content) {
         _ if is_ambiguous => (&[], complaints),

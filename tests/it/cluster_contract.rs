@@ -65,6 +65,7 @@ cases![
     a_delete_by_another_uid_does_nothing,
     dependants_go_with_their_owner,
     lists_are_ordered_and_of_one_namespace,
+    what_is_watched_is_current,
     every_write_wakes_the_readers,
     a_kind_without_its_crd_is_not_served,
     an_event_is_accepted_twice,
@@ -326,6 +327,12 @@ async fn lists_are_ordered_and_of_one_namespace(fixture: &dyn Fixture) {
     assert!(list.iter().all(|object| object.text("/kind") == Some("ConfigMap") && object.at("/apiVersion").is_some()));
     assert_eq!(ours(list), ["a", "b", "c"]);
     assert!(fixture.cluster().list(&Kind::AGENT_RUNTIME, Some(fixture.namespace())).await.unwrap().is_empty());
+}
+
+async fn what_is_watched_is_current(fixture: &dyn Fixture) {
+    let (cluster, namespace) = (fixture.cluster(), fixture.namespace());
+    cluster.list(&Kind::CONFIG_MAP, Some(namespace)).await.unwrap();
+    assert!(cluster.is_current(&Kind::CONFIG_MAP, namespace));
 }
 
 async fn every_write_wakes_the_readers(fixture: &dyn Fixture) {

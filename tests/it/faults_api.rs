@@ -11,7 +11,7 @@ use crate::support::manifests::Manifest;
 use crate::support::site::Site;
 
 /// A site whose daemon goes through a proxy.
-async fn proxied(manifest: &Manifest) -> (Site, ApiProxy) {
+pub(crate) async fn proxied(manifest: &Manifest) -> (Site, ApiProxy) {
     let site = Site::empty().await;
     let proxy = ApiProxy::before(site.plane);
     site.go_through(&proxy.url());

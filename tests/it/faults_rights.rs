@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use crate::e2e_promotion::assert_never_fewer;
+use crate::faults_api::proxied;
 use crate::support::manifests::Manifest;
 use crate::support::site::Site;
 
@@ -75,4 +76,25 @@ async fn a_right_to_look_that_is_missing_at_the_start_is_named_and_the_daemon_be
     daemon.running.signal("HUP");
     site.until_decisions(1).await;
     site.until_stable("2.0.0", 4).await;
+}
+
+#[tokio::test]
+async fn a_pause_that_elapses_without_the_right_to_watch_deployments_promotes_nothing_before_it_is_given_back() {
+    let manifest = Manifest::new(&["100", "6s"]);
+    let (site, proxy) = proxied(&manifest).await;
+    site.push(&manifest.candidate("2.0.0"), "try 2.0.0");
+    site.until_step(1).await;
+    site.take_watch_rights(&["apps/deployments"]).await;
+    // A watch that is open outlives the right to it.
+    proxy.cut();
+    let is_said = |rollout: &serde_json::Value| {
+        rollout["message"].as_str().is_some_and(|message| message.contains("waiting for the watch of Deployments"))
+    };
+    site.until_rollout("it says what it waits for", is_said).await;
+    site.until_looked_at().await;
+    assert!(site.decisions().is_empty());
+    site.give_rights_back().await;
+    site.until_decisions(1).await;
+    site.until_stable("2.0.0", 4).await;
+    assert_eq!(site.count_rollouts().await, 1);
 }

@@ -341,3 +341,24 @@ fn the_sequence_of_a_seed_is_always_the_same() {
     assert_eq!(sequence.next_number(), 0xe220_a839_7b1d_cdaf);
     assert_eq!(sequence.below(0), 0);
 }
+
+#[test]
+fn a_watch_that_does_not_work_says_so_and_tells_of_no_changes_but_our_own() {
+    let world = World::new();
+    world.apply(&deployment(1, "1")).unwrap();
+    world.pass(DEFAULT_READY);
+    let mut changes = world.cluster.changes();
+    let mut count = || std::iter::from_fn(|| changes.next().now_or_never().flatten()).count();
+    world.cluster.stop_watching(&Kind::DEPLOYMENT);
+    assert!(!world.cluster.is_current(&Kind::DEPLOYMENT, "prod"));
+    assert!(world.cluster.is_current(&Kind::CONFIG_MAP, "prod"));
+    let change = |object: &mut Object| object.set(&["metadata", "labels", "a"], "b");
+    world.cluster.edit("a-person", &deployment_key("a"), change).unwrap();
+    assert_eq!(count(), 0);
+    world.apply(&deployment(2, "1")).unwrap();
+    assert_eq!(count(), 1);
+    world.cluster.go_on_watching(&Kind::DEPLOYMENT);
+    assert!(world.cluster.is_current(&Kind::DEPLOYMENT, "prod"));
+    world.cluster.delete_by_hand("a-person", &deployment_key("a"));
+    assert!(count() > 0);
+}

@@ -105,3 +105,19 @@ fn items_are_read_beside_a_field_that_a_list_does_not_have() {
     assert_eq!(summary(&desired).0, ["ConfigMap default/one"]);
     assert!(!desired.allows_pruning());
 }
+
+#[test]
+fn a_misspelt_kind_of_a_list_is_told_and_its_items_are_read() {
+    let desired = list(&["apiVersion: v1", "kind: Lsit", "metadata: { name: all }", ITEMS]);
+    assert_eq!(summary(&desired), (vec!["ConfigMap default/one".to_owned()], vec![]));
+    assert!(!desired.allows_pruning());
+    insta::assert_snapshot!(render(&desired), @r"
+    agent.yaml:2:7: kind: the core group has no kind `Lsit`
+      2 | kind: Lsit
+        |       ^^^^
+      hint: did you mean `List`?
+    ");
+    // A kind of somebody else may be called what it likes.
+    let theirs = list(&["apiVersion: example.com/v1", "kind: Lint", "metadata: { name: all }", "items: []"]);
+    assert!(theirs.allows_pruning());
+}

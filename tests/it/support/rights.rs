@@ -68,6 +68,11 @@ impl Site {
         self.reduce_rights(resources, &READ).await;
     }
 
+    /// Takes away the rights to list and to watch `resources` (`group/plural`). Watches that are open stay so until they end.
+    pub(crate) async fn take_watch_rights(&self, resources: &[&str]) {
+        self.reduce_rights(resources, &["get", "create", "patch", "delete"]).await;
+    }
+
     /// Takes away all rights about `resources` (`group/plural`).
     pub(crate) async fn take_all_rights(&self, resources: &[&str]) {
         self.reduce_rights(resources, &[]).await;
@@ -78,8 +83,9 @@ impl Site {
         self.plane.create(&format!("{RBAC}/namespaces/{}/roles", self.namespace), &role).await;
         bind(self.plane, &self.namespace, "Role", "less").await;
         self.delete("rolebindings", "serin").await;
+        let verb = if left.contains(&"patch") { "watch" } else { "patch" };
         let taken = resources.first().expect("something is taken");
-        self.until("the server knows it", || async { !self.may_patch(taken).await }).await;
+        self.until("the server knows it", || async { !self.may(verb, taken).await }).await;
     }
 
     /// Gives everything back.
@@ -89,13 +95,13 @@ impl Site {
         self.delete("roles", "less").await;
     }
 
-    async fn may_patch(&self, resource: &str) -> bool {
+    async fn may(&self, verb: &str, resource: &str) -> bool {
         let (group, plural) = resource.split_once('/').expect("group/plural");
         let attributes = ResourceAttributes {
             group: Some(group.to_owned()),
             namespace: Some(self.namespace.clone()),
             resource: Some(plural.to_owned()),
-            verb: Some("patch".to_owned()),
+            verb: Some(verb.to_owned()),
             ..ResourceAttributes::default()
         };
         let spec = SubjectAccessReviewSpec {
