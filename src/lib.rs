@@ -69,6 +69,8 @@
 //! * What only people read may be written a moment later ([`rollout::Effect::Defer`]); what a decision rests on may not.
 //! * The work of a push is that of its change; everything is looked at again from time to time all the same. A change of what
 //!   others refer to (a pack, a Provider, a credential) leads to those who do, without a look at all others.
+//! * What traffic depends on waits for nothing that can wait: agents in flight and times that have come go before a push that
+//!   changes thousands ([`reconcile::queue`]). What is refused, or not answered, holds up nothing else.
 //! * What is not looked at takes little room: objects of git and of the cluster are kept as [`packed`] text and opened by who
 //!   asks; lists are taken in page by page and compared with git piece by piece.
 //! * Every effect is a level and may be repeated; at rest there are none.

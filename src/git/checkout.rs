@@ -182,7 +182,7 @@ impl Repository for Checkout {
             self.list_files(root)?
         } else {
             let what = || format!("folder {} at {}", root.as_str(), commit.short());
-            self.read_git(what, |git| Seen::default().list(git, commit, root))?
+            self.read_git(what, |git| Seen::default().list(git, commit, root, None))?
         };
         Ok(Snapshot { commit: commit.clone(), files, not_followed })
     }

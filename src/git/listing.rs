@@ -44,6 +44,7 @@ pub(super) struct Seen(Mutex<Vec<Listed>>);
 #[derive(Clone)]
 struct Listed {
     folder: String,
+    endings: Endings,
     tree: Oid,
     found: Found,
 }
@@ -70,12 +71,21 @@ impl fmt::Debug for Seen {
     }
 }
 
+/// Which files are listed: those whose names end so, in any case; `None`: all. The others are walked past.
+pub(super) type Endings = Option<&'static [&'static str]>;
+
 impl Seen {
     /// What stands below `root`.
-    pub(super) fn list(&self, repo: &Repository, commit: &CommitSha, root: &TreePath) -> Result<Listing, ReadFailure> {
+    pub(super) fn list(
+        &self,
+        repo: &Repository,
+        commit: &CommitSha,
+        root: &TreePath,
+        endings: Endings,
+    ) -> Result<Listing, ReadFailure> {
         let folder = root.as_str().trim_matches('/');
         let (tree, whole) = folder_of(repo, commit, folder)?;
-        let found = self.find(repo, folder, &tree)?;
+        let found = self.find(repo, folder, &tree, endings)?;
         let not_followed = found.others.iter().map(|(path, other)| {
             Ok((
                 path.clone(),
@@ -89,14 +99,15 @@ impl Seen {
         Ok(Listing { not_followed: not_followed.collect::<Result<_, ReadFailure>>()?, files: found.files })
     }
 
-    fn find(&self, repo: &Repository, folder: &str, tree: &Tree<'_>) -> Result<Found, ReadFailure> {
-        let remembered = self.remembered();
-        if let Some(same) = remembered.iter().find(|listed| listed.folder == folder && listed.tree == tree.id()) {
+    fn find(&self, repo: &Repository, folder: &str, tree: &Tree<'_>, endings: Endings) -> Result<Found, ReadFailure> {
+        let mut remembered = self.remembered();
+        remembered.retain(|listed| listed.folder == folder && listed.endings == endings);
+        if let Some(same) = remembered.iter().find(|listed| listed.tree == tree.id()) {
             return Ok(same.found.clone());
         }
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
-        let nearest = nearest(repo, &remembered, folder, tree);
-        let mut walk = Walk { repo, prefix, files: BTreeMap::new(), others: BTreeMap::new(), taken: 0 };
+        let nearest = nearest(repo, &remembered, tree);
+        let mut walk = Walk { repo, endings, prefix, files: BTreeMap::new(), others: BTreeMap::new(), taken: 0 };
         match nearest {
             Some((before, old)) => {
                 walk.files = before.found.files.as_ref().clone();
@@ -107,7 +118,7 @@ impl Seen {
         }
         check_names(walk.files.len() + walk.others.len())?;
         let found = Found { files: Arc::new(walk.files), others: walk.others };
-        let listed = Listed { folder: folder.to_owned(), tree: tree.id(), found: found.clone() };
+        let listed = Listed { folder: folder.to_owned(), endings, tree: tree.id(), found: found.clone() };
         let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         remembered.insert(0, listed);
         remembered.truncate(REMEMBERED);
@@ -119,17 +130,11 @@ impl Seen {
     }
 }
 
-/// The list of the same folder that shares the most with `tree`, if any shares something; with its tree.
-fn nearest<'r, 'l>(
-    repo: &'r Repository,
-    remembered: &'l [Listed],
-    folder: &str,
-    tree: &Tree<'_>,
-) -> Option<(&'l Listed, Tree<'r>)> {
+/// The list that shares the most with `tree`, if any shares something; with its tree.
+fn nearest<'r, 'l>(repo: &'r Repository, remembered: &'l [Listed], tree: &Tree<'_>) -> Option<(&'l Listed, Tree<'r>)> {
     let shared = |old: &Tree<'_>| tree.iter().filter(|entry| old.get_name_bytes(entry.name_bytes()).is_some()).count();
     remembered
         .iter()
-        .filter(|listed| listed.folder == folder)
         // A tree that is gone from the mirror, or cannot be read, is nothing to start from.
         .filter_map(|listed| Some((listed, repo.find_tree(listed.tree).ok()?)))
         .map(|(listed, old)| (shared(&old), listed, old))
@@ -140,6 +145,7 @@ fn nearest<'r, 'l>(
 
 struct Walk<'r> {
     repo: &'r Repository,
+    endings: Endings,
     /// Where it is: empty, or with a slash at its end.
     prefix: String,
     files: BTreeMap<TreePath, BlobId>,
@@ -223,6 +229,13 @@ impl Walk<'_> {
     }
 
     fn take(&mut self, name: &str, form: Form, id: Oid) -> Result<(), ReadFailure> {
+        let ends = |ending: &&str| {
+            let tail = name.len().checked_sub(ending.len()).and_then(|at| name.get(at..));
+            tail.is_some_and(|tail| tail.eq_ignore_ascii_case(ending))
+        };
+        if form == Form::File && self.endings.is_some_and(|endings| !endings.iter().any(|ending| ends(&ending))) {
+            return self.count();
+        }
         let path = TreePath::new(format!("{}{name}", self.prefix));
         match form {
             Form::File => drop(self.files.insert(path, BlobId::new(id.to_string()))),
@@ -370,13 +383,16 @@ mod tests {
                 tree(repository, &folders)
             })
         });
-        let failure = Seen::default().list(&repository, &commit, &TreePath::new("")).unwrap_err();
+        let failure = Seen::default().list(&repository, &commit, &TreePath::new(""), None).unwrap_err();
         assert!(
             matches!(&failure, ReadFailure::TooLarge(why) if why == "there are more than 1000000 files"),
             "{failure:?}"
         );
         // What is small enough below it can be read.
-        assert_eq!(Seen::default().list(&repository, &commit, &TreePath::new("f1/f2/f3")).unwrap().files.len(), 10_000);
+        assert_eq!(
+            Seen::default().list(&repository, &commit, &TreePath::new("f1/f2/f3"), None).unwrap().files.len(),
+            10_000
+        );
     }
 
     #[test]
@@ -400,12 +416,12 @@ mod tests {
             CommitSha::new(commit.to_string())
         };
         let (seen, root) = (Seen::default(), TreePath::new(""));
-        seen.list(&repository, &before, &root).unwrap();
-        let moved = seen.list(&repository, &commit(folders(&repository, "a", 600)), &root).unwrap();
+        seen.list(&repository, &before, &root, None).unwrap();
+        let moved = seen.list(&repository, &commit(folders(&repository, "a", 600)), &root, None).unwrap();
         assert_eq!(moved.files.len(), 600_001);
         assert!(moved.files.contains_key(&TreePath::new("a/d599/f999")));
         // What is too many in the end is still refused, and what was known before is still of use.
-        let failure = seen.list(&repository, &commit(folders(&repository, "z", 1_000)), &root).unwrap_err();
+        let failure = seen.list(&repository, &commit(folders(&repository, "z", 1_000)), &root, None).unwrap_err();
         assert!(matches!(failure, ReadFailure::TooLarge(_)), "{failure:?}");
     }
 
@@ -416,7 +432,7 @@ mod tests {
             (0..5_000)
                 .fold(tree(repository, &[("f", blob, REGULAR)]), |below, _| tree(repository, &[("d", below, FOLDER)]))
         });
-        let failure = Seen::default().list(&repository, &commit, &TreePath::new("")).unwrap_err();
+        let failure = Seen::default().list(&repository, &commit, &TreePath::new(""), None).unwrap_err();
         assert!(matches!(&failure, ReadFailure::TooLarge(why) if why.contains("deeper than 256")), "{failure:?}");
     }
 
@@ -480,11 +496,15 @@ mod tests {
                 files.insert(path, put);
             }
             let commit = commit(&repo, &files);
-            for root in ["", "a", "b/c"] {
+            for (root, endings) in [("", None), ("a", None), ("b/c", None), ("", Some(&["C", ".b"][..]))] {
                 let root = TreePath::new(root);
-                match (seen.list(&repo, &commit, &root), Seen::default().list(&repo, &commit, &root)) {
+                let newcomer = Seen::default().list(&repo, &commit, &root, endings);
+                match (seen.list(&repo, &commit, &root, endings), newcomer) {
                     (Ok(followed), Ok(listed)) => {
                         assert_eq!(followed, listed, "{root} of {files:?}");
+                        let is_wanted =
+                            |path: &TreePath| path.as_str().ends_with(['c']) || path.as_str().ends_with(".b");
+                        assert!(endings.is_none() || listed.files.keys().all(is_wanted), "{listed:?}");
                         compared += 1;
                     }
                     (Err(ReadFailure::NoFolder), Err(ReadFailure::NoFolder)) => {}
@@ -506,7 +526,7 @@ mod tests {
             let tree = repo.find_tree(builder.write().unwrap()).unwrap();
             let who = Signature::new("P", "p@example.com", &Time::new(0, 0)).unwrap();
             let commit = repo.commit(None, &who, &who, "m", &tree, &[]).unwrap();
-            seen.list(repo, &CommitSha::new(commit.to_string()), &TreePath::new("")).unwrap()
+            seen.list(repo, &CommitSha::new(commit.to_string()), &TreePath::new(""), None).unwrap()
         };
         let folder = tempfile::tempdir().unwrap();
         let repo = Repository::init_bare(folder.path()).unwrap();
@@ -522,7 +542,7 @@ mod tests {
         let first = commit(&repo, &BTreeMap::from([("a", (REGULAR, "1"))]));
         let seen = Seen::default();
         let root = TreePath::new("");
-        let listed = seen.list(&repo, &first, &root).unwrap();
-        assert!(Arc::ptr_eq(&listed.files, &seen.list(&repo, &first, &root).unwrap().files));
+        let listed = seen.list(&repo, &first, &root, None).unwrap();
+        assert!(Arc::ptr_eq(&listed.files, &seen.list(&repo, &first, &root, None).unwrap().files));
     }
 }

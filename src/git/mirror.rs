@@ -33,7 +33,7 @@ use super::access::Access;
 use super::address::{Address, Place};
 use super::error::{self, Failure};
 use super::folder::{self, Folder};
-use super::listing::{Listing, Seen};
+use super::listing::{Endings, Listing, Seen};
 use super::snapshot::{self, ReadFailure};
 use super::transport::{self, Advertised, Depth, NetworkLimits, Stop};
 use super::{
@@ -200,6 +200,21 @@ impl Mirror {
     fn broken(&self, why: &str) -> RepositoryError {
         self.inner.error(Failure::Known(error::mirror_error(&self.inner.address, why)))
     }
+
+    async fn list(&self, commit: &CommitSha, root: &TreePath, endings: Endings) -> Result<Snapshot, RepositoryError> {
+        let (at, below, inner) = (commit.clone(), root.clone(), self.inner.clone());
+        let list = move |mirror: &git2::Repository| inner.seen.list(mirror, &at, &below, endings);
+        match self.read_deeper(list, |found| !matches!(found, Err(ReadFailure::UnknownCommit))).await? {
+            Ok(Listing { files, not_followed }) => Ok(Snapshot { commit: commit.clone(), files, not_followed }),
+            Err(ReadFailure::UnknownCommit) => Err(error::not_found(&self.inner.address, format!("commit {commit}"))),
+            Err(ReadFailure::NoFolder) => {
+                let folder = root.as_str().trim_matches('/');
+                Err(error::not_found(&self.inner.address, format!("folder {folder}")))
+            }
+            Err(ReadFailure::TooLarge(why)) => Err(RepositoryError::TooLarge { address: self.address(), why }),
+            Err(ReadFailure::Damage(why)) => Err(self.broken(&why)),
+        }
+    }
 }
 
 #[async_trait]
@@ -237,18 +252,16 @@ impl Repository for Mirror {
     }
 
     async fn snapshot(&self, commit: &CommitSha, root: &TreePath) -> Result<Snapshot, RepositoryError> {
-        let (at, below, inner) = (commit.clone(), root.clone(), self.inner.clone());
-        let list = move |mirror: &git2::Repository| inner.seen.list(mirror, &at, &below);
-        match self.read_deeper(list, |found| !matches!(found, Err(ReadFailure::UnknownCommit))).await? {
-            Ok(Listing { files, not_followed }) => Ok(Snapshot { commit: commit.clone(), files, not_followed }),
-            Err(ReadFailure::UnknownCommit) => Err(error::not_found(&self.inner.address, format!("commit {commit}"))),
-            Err(ReadFailure::NoFolder) => {
-                let folder = root.as_str().trim_matches('/');
-                Err(error::not_found(&self.inner.address, format!("folder {folder}")))
-            }
-            Err(ReadFailure::TooLarge(why)) => Err(RepositoryError::TooLarge { address: self.address(), why }),
-            Err(ReadFailure::Damage(why)) => Err(self.broken(&why)),
-        }
+        self.list(commit, root, None).await
+    }
+
+    async fn snapshot_of(
+        &self,
+        commit: &CommitSha,
+        root: &TreePath,
+        endings: &'static [&'static str],
+    ) -> Result<Snapshot, RepositoryError> {
+        self.list(commit, root, Some(endings)).await
     }
 
     async fn read(&self, blobs: &[BlobId], limit: u64) -> Result<Vec<Option<Arc<[u8]>>>, RepositoryError> {

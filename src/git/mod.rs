@@ -118,6 +118,29 @@ pub trait Repository: Send + Sync + 'static {
     /// The regular files below `root` (empty: everything) at `commit`.
     async fn snapshot(&self, commit: &CommitSha, root: &TreePath) -> Result<Snapshot, RepositoryError>;
 
+    /// The same without the files whose names end otherwise, in any case: of a repository with a hundred thousand files, a
+    /// thousand may be of interest, and a push is then as little work as if the others were not there.
+    ///
+    /// # Errors
+    /// As [`Self::snapshot`].
+    async fn snapshot_of(
+        &self,
+        commit: &CommitSha,
+        root: &TreePath,
+        endings: &'static [&'static str],
+    ) -> Result<Snapshot, RepositoryError> {
+        let mut snapshot = self.snapshot(commit, root).await?;
+        let is_wanted = |path: &TreePath| {
+            let name = path.as_str().to_ascii_lowercase();
+            endings.iter().any(|ending| name.ends_with(&ending.to_ascii_lowercase()))
+        };
+        if !snapshot.files.keys().all(is_wanted) {
+            let wanted = snapshot.files.iter().filter(|(path, _)| is_wanted(path));
+            snapshot.files = Arc::new(wanted.map(|(path, blob)| (path.clone(), blob.clone())).collect());
+        }
+        Ok(snapshot)
+    }
+
     /// The contents of blobs, in the order asked for. One larger than `limit` bytes is `None`.
     async fn read(&self, blobs: &[BlobId], limit: u64) -> Result<Vec<Option<Arc<[u8]>>>, RepositoryError>;
 

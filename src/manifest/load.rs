@@ -170,13 +170,16 @@ impl LoadedFile {
     }
 }
 
+/// How the names of files end that may be manifests.
+pub const MANIFEST_ENDINGS: &[&str] = &[".yaml", ".yml", ".json"];
+
 /// Whether a file is taken for manifests: `.yaml`, `.yml` or `.json`, in any case, and not hidden. Files of the git
 /// host (`.github`, `.gitlab`) are not.
 pub fn is_manifest(path: &TreePath) -> bool {
     let mut parts = path.as_str().rsplit('/');
     let name = parts.next().unwrap_or_default();
     let Some((stem, extension)) = name.rsplit_once('.') else { return false };
-    let is_named = ["yaml", "yml", "json"].iter().any(|known| extension.eq_ignore_ascii_case(known));
+    let is_named = MANIFEST_ENDINGS.iter().any(|known| extension.eq_ignore_ascii_case(&known[1..]));
     is_named && !stem.is_empty() && !name.starts_with('.') && !parts.any(|folder| folder.starts_with(".git"))
 }
 

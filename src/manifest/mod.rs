@@ -42,7 +42,7 @@ mod tests;
 pub use assemble::{Desired, assemble};
 pub use diagnostic::{Diagnostic, Position, Problem, Severity, Snippet};
 pub use intake::Intake;
-pub use load::{LoadedFile, Located, Origin, is_manifest, load_file};
+pub use load::{LoadedFile, Located, MANIFEST_ENDINGS, Origin, is_manifest, load_file};
 pub(crate) use near::nearest;
 pub use rules::{ClusterScoped, DEFAULT_MAX_FILE_BYTES, KindRule, Namespaces, Rules};
 pub use schema::{SchemaError, Schemas};

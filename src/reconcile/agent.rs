@@ -33,8 +33,7 @@ impl Core {
         };
         // What the server refuses is tried again without a reason: no watch tells that a namespace or a right is there.
         let is_refused = !is_synced && source.as_ref().is_some_and(|(_, loaded)| loaded.has_manifest(agent));
-        let at = self.clock.now().saturating_add(REFUSED_RETRY).unwrap_or(jiff::Timestamp::MAX);
-        let retry = is_refused.then(|| (Key::Agent(agent.clone()), at));
+        let retry = is_refused.then(|| self.later(Key::Agent(agent.clone()), REFUSED_RETRY));
         let Some(live) = live.filter(|live| !self.is_foreign(live)) else {
             return Ok(Next { now: Vec::new(), later: self.forget(agent).into_iter().chain(retry).collect() });
         };
@@ -64,8 +63,7 @@ impl Core {
         let mut next = self.perform_verdict(leading, agent, &world, source, verdict).await?;
         next.later.extend(retry);
         if is_name_taken {
-            let at = self.clock.now().saturating_add(NAME_RETRY).unwrap_or(jiff::Timestamp::MAX);
-            next.later.push((Key::Agent(agent.clone()), at));
+            next.later.push(self.later(Key::Agent(agent.clone()), NAME_RETRY));
         }
         Ok(next)
     }

@@ -21,7 +21,7 @@ use crate::cluster::Cluster;
 use crate::ids::{CommitSha, SourceName};
 use crate::reconcile::leader::{Change, Elector, Leadership, Leading};
 use crate::reconcile::queue::{Lane, WorkQueue};
-use crate::reconcile::{Core, Key, Next, PassError};
+use crate::reconcile::{Core, Key, Next, PassError, after};
 use crate::telemetry::{Chain, Metrics, event};
 use crate::web::HookTarget;
 
@@ -329,10 +329,6 @@ impl HookTarget for Daemon {
     fn fetch(&self, source: &SourceName) {
         self.wake(Key::Fetch(source.clone()));
     }
-}
-
-fn after(now: Timestamp, wait: Duration) -> Timestamp {
-    now.saturating_add(wait).unwrap_or(Timestamp::MAX)
 }
 
 fn retry_after(failures: &mut BTreeMap<Key, u32>, key: &Key, asked: Option<Duration>) -> Duration {

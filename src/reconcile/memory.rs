@@ -13,7 +13,7 @@ use crate::manifest::Desired;
 use crate::object::{Object, ObjectKey};
 use crate::reconcile::source::{Loaded, Source};
 use crate::reconcile::sync::REFUSED_RETRY;
-use crate::reconcile::{Core, Key};
+use crate::reconcile::{Core, Key, after};
 use crate::rollout::verdict::PATIENCE;
 use crate::rollout::{Decision, Fact, Phase, Record, Refused, Report, RollbackReason, SYNCED, Verdict};
 use crate::telemetry::{StepType, event};
@@ -223,7 +223,7 @@ impl Core {
         write: Option<(ObjectKey, Asked)>,
         error: &ClusterError,
     ) -> Option<Key> {
-        let retry = self.clock.now().saturating_add(REFUSED_RETRY).unwrap_or(Timestamp::MAX);
+        let retry = after(self.clock.now(), REFUSED_RETRY);
         let why = error.to_string();
         let before = self.agents().entry(agent.clone()).or_default().refused.insert(write?, (why.clone(), retry));
         let is_news = before.is_none_or(|(before, _)| before != why);

@@ -29,7 +29,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Timestamp, TimestampArithmetic};
 
 use crate::apply::is_of_source;
 use crate::clock::Clock;
@@ -348,6 +348,11 @@ impl Core {
         }
     }
 
+    /// A key that is to be looked at after `wait`.
+    fn later(&self, key: Key, wait: SignedDuration) -> (Key, Timestamp) {
+        (key, self.clock.now().saturating_add(wait).unwrap_or(Timestamp::MAX))
+    }
+
     fn agents(&self) -> MutexGuard<'_, BTreeMap<AgentKey, Box<AgentMemory>>> {
         // A pass that panicked may have held the lock; what is in it is a courtesy, never a decision.
         self.agents.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -362,5 +367,10 @@ fn jittered(now: Timestamp, interval: SignedDuration) -> Timestamp {
     let offset = i32::try_from(now.as_nanosecond() / 1_000 % i128::from(spread)).unwrap_or(0);
     let wait =
         interval - SignedDuration::from_millis(i64::from(spread / 2)) + SignedDuration::from_millis(i64::from(offset));
+    after(now, wait)
+}
+
+/// The time so long after `now`, as far as there are times.
+fn after(now: Timestamp, wait: impl Into<TimestampArithmetic>) -> Timestamp {
     now.saturating_add(wait).unwrap_or(Timestamp::MAX)
 }

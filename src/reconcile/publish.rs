@@ -63,8 +63,7 @@ impl Core {
             if batch.is_empty() {
                 self.wake_decided(source, &mut next);
                 if refusals > 0 {
-                    let at = self.clock.now().saturating_add(REFUSED_RETRY).unwrap_or(jiff::Timestamp::MAX);
-                    next.later.push((Key::Publish(source.options.name.clone()), at));
+                    next.later.push(self.later(Key::Publish(source.options.name.clone()), REFUSED_RETRY));
                 }
                 return Ok(next);
             }
@@ -125,8 +124,7 @@ impl Core {
                 Planned::Edit { .. } if !self.may_go_out(&decision) => {
                     // It is not in git, so that its agent can take it back.
                     source.delay(&[decision], "the watch of Deployments does not work");
-                    let at = self.clock.now().saturating_add(UNSEEN_RETRY).unwrap_or(jiff::Timestamp::MAX);
-                    next.later.push((Key::Publish(source.options.name.clone()), at));
+                    next.later.push(self.later(Key::Publish(source.options.name.clone()), UNSEEN_RETRY));
                 }
                 Planned::Edit { path, contents } => {
                     texts.insert(path.clone(), contents.clone());

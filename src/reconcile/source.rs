@@ -8,7 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 use crate::apply::{Refusal, SyncPlan};
 use crate::git::{Author, Repository, RepositoryError, Snapshot};
 use crate::ids::{AgentKey, BlobId, BranchName, CommitSha, SourceName, TreePath};
-use crate::manifest::{Desired, Diagnostic, Intake, LoadedFile, Rules, Schemas, assemble, is_manifest, load_file};
+use crate::manifest::{
+    Desired, Diagnostic, Intake, LoadedFile, MANIFEST_ENDINGS, Rules, Schemas, assemble, is_manifest, load_file,
+};
 use crate::object::{Object, ObjectKey};
 use crate::rollout::{Decision, Publish};
 
@@ -92,7 +94,7 @@ pub(crate) struct Syncing {
 pub struct Loaded {
     /// The commit.
     pub commit: CommitSha,
-    /// The files below the folder.
+    /// The files below the folder that may be manifests.
     pub snapshot: Snapshot,
     /// What they say.
     pub desired: Desired,
@@ -232,7 +234,7 @@ impl Source {
         {
             return Ok(loaded);
         }
-        let snapshot = self.repository.snapshot(commit, &self.options.root).await?;
+        let snapshot = self.repository.snapshot_of(commit, &self.options.root, MANIFEST_ENDINGS).await?;
         let known = Arc::clone(&self.state().cache);
         let (mut files, mut unread) = (BTreeMap::new(), Vec::new());
         let mut intake = Intake::default();

@@ -229,8 +229,7 @@ impl Core {
             return self.again_soon(name, next, error);
         }
         if !is_complete {
-            let at = self.clock.now().saturating_add(REFUSED_RETRY).unwrap_or(jiff::Timestamp::MAX);
-            next.later.push((Key::Sync(name.clone()), at));
+            next.later.push(self.later(Key::Sync(name.clone()), REFUSED_RETRY));
         }
         Ok(Performed { next, is_complete })
     }
@@ -241,8 +240,7 @@ impl Core {
         if next.now.is_empty() {
             return Err(error);
         }
-        let at = self.clock.now().saturating_add(SILENCE_RETRY).unwrap_or(jiff::Timestamp::MAX);
-        next.later.push((Key::Sync(source.clone()), at));
+        next.later.push(self.later(Key::Sync(source.clone()), SILENCE_RETRY));
         Ok(Performed { next, is_complete: false })
     }
 

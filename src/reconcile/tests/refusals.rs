@@ -1,6 +1,7 @@
 //! One thing that is refused, or does not answer, holds up no other.
 
 use super::*;
+use crate::cluster::simulated::PartOf;
 
 const STEPS: &str = "[{setWeight: 100}]";
 
@@ -130,4 +131,23 @@ fn what_a_commit_brings_back_while_it_is_being_pruned_stays() {
     let after: Vec<_> = names.iter().map(|name| uid(&bench, name)).collect();
     assert!(after.iter().all(Option::is_some));
     assert_eq!(before.iter().zip(&after).filter(|(before, after)| before != after).count(), 1);
+}
+
+#[test]
+fn a_decision_of_a_pass_that_fails_reaches_git_all_the_same() {
+    let mut bench = Bench::new(STEPS);
+    bench.run_for(20);
+    // Each first try to write a status fails, also that of the pass which decides.
+    let tries = std::sync::atomic::AtomicUsize::new(0);
+    bench.cluster.inject(Box::new(move |call| {
+        let is_status = call.key.kind == Kind::AGENT_RUNTIME && matches!(call.verb, Verb::Apply(_, PartOf::Status));
+        if is_status && tries.fetch_add(1, Ordering::Relaxed) % 2 == 0 {
+            return Fate::FailBefore(ClusterError::TooManyRequests { retry_after: None });
+        }
+        Fate::Proceed
+    }));
+    bench.write(AGENT, &agent("2.0.0", STEPS));
+    bench.fetch();
+    bench.run_for(120);
+    assert_eq!((bench.promotions(), bench.version().as_str()), (1, "2.0.0"));
 }

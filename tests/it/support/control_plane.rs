@@ -324,6 +324,8 @@ impl ControlPlane {
             "--allow-privileged=true".into(),
             format!("--audit-policy-file={}", file("audit-policy.yaml")),
             format!("--audit-log-path={}", file("audit.log")),
+            // One file, however long: places in it are remembered.
+            "--audit-log-maxsize=100000".to_owned(),
             "--profiling=false".into(),
         ]
     }
