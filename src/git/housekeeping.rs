@@ -4,11 +4,13 @@
 //! for months would make each look-up search thousands of files. What `git gc` does for people, with the same
 //! thresholds, and without the git command, which a container need not have.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use git2::Repository;
+use git2::{Oid, Repository};
 
 /// More packs than this are merged (git's `gc.autoPackLimit`).
 const MAX_PACKS: usize = 50;
@@ -17,39 +19,81 @@ const MAX_PACKS: usize = 50;
 const MAX_LOOSE_IN_SAMPLE: usize = 27;
 const SAMPLE: &str = "17";
 
-/// Merges the packs and loose objects of a mirror into one pack, if there are many. Must not run beside another
-/// writer. A reader that had opened the repository before may miss an object once; it finds it in the new pack.
-pub(super) fn tidy(mirror: &Repository) -> io::Result<()> {
-    let objects = mirror.path().join("objects");
-    let packs = files_in(objects.join("pack"))?;
-    let pack_count = packs.iter().filter(|file| file.extension().is_some_and(|e| e == "pack")).count();
-    let sample = files_in(objects.join(SAMPLE))?.len();
-    if pack_count <= MAX_PACKS && sample <= MAX_LOOSE_IN_SAMPLE {
-        return Ok(());
-    }
-    let mut old = packs;
-    for folder in 0..=u8::MAX {
-        old.extend(files_in(objects.join(format!("{folder:02x}")))?);
-    }
-    let new =
-        write_pack(mirror, &objects.join("pack")).map_err(|error| io::Error::other(error.message().to_owned()))?;
-    if !objects.join("pack").join(&new).with_extension("pack").exists() {
-        return Err(io::Error::other("the new pack is not where it was written"));
-    }
-    // An old pack that held exactly the same objects is the new one.
-    for file in old.into_iter().filter(|file| file.file_stem() != Some(new.as_ref())) {
-        fs::remove_file(file)?;
-    }
-    Ok(())
+/// What is to be merged into one pack. It takes seconds where there are thousands of objects, and nobody who fetches or pushes
+/// is to wait for it: only its beginning and its end are the only writer of the mirror.
+pub(super) struct Chores {
+    /// Packs and loose objects, with the time of their last change.
+    old: Vec<(PathBuf, SystemTime)>,
+    tips: Vec<Oid>,
 }
 
-/// Writes everything that the refs reach into one pack and returns its name without the ending.
-fn write_pack(mirror: &Repository, folder: &Path) -> Result<String, git2::Error> {
-    let mut walk = mirror.revwalk()?;
-    for reference in mirror.references()? {
-        if let Some(tip) = reference?.target() {
-            walk.push(tip)?;
+impl Chores {
+    /// The beginning; `None`: there is nothing to do. Must not run beside another writer: what the refs do not reach now, nobody
+    /// is about to use.
+    pub(super) fn look(mirror: &Repository) -> io::Result<Option<Self>> {
+        let objects = mirror.path().join("objects");
+        let packs = files_in(objects.join("pack"))?;
+        let pack_count = packs.iter().filter(|(file, _)| file.extension().is_some_and(|e| e == "pack")).count();
+        let sample = files_in(objects.join(SAMPLE))?.len();
+        if pack_count <= MAX_PACKS && sample <= MAX_LOOSE_IN_SAMPLE {
+            return Ok(None);
         }
+        let mut old = packs;
+        for folder in 0..=u8::MAX {
+            old.extend(files_in(objects.join(format!("{folder:02x}")))?);
+        }
+        let tips = tips(mirror).map_err(|error| io::Error::other(error.message().to_owned()))?;
+        Ok(Some(Self { old, tips }))
+    }
+
+    /// The long part: writes everything that the refs reached into one pack, and gives back its name without the ending. May run
+    /// beside a writer.
+    pub(super) fn write(&self, mirror: &Repository) -> io::Result<String> {
+        let folder = mirror.path().join("objects/pack");
+        let new =
+            write_pack(mirror, &self.tips, &folder).map_err(|error| io::Error::other(error.message().to_owned()))?;
+        if !folder.join(&new).with_extension("pack").exists() {
+            return Err(io::Error::other("the new pack is not where it was written"));
+        }
+        Ok(new)
+    }
+
+    /// The end: deletes what is in the pack now. Must not run beside another writer. Who wrote meanwhile an object that was
+    /// there already has touched its file instead: that stays. A reader that had opened the repository before may miss an object
+    /// once; it finds it in the new pack.
+    pub(super) fn finish(self, new: &str) -> io::Result<()> {
+        // Nobody finds anything in a pack without its index, so they stay or go together.
+        let is_touched = |(file, before): &&(PathBuf, SystemTime)| {
+            fs::metadata(file).and_then(|now| now.modified()).is_ok_and(|now| now != *before)
+        };
+        let touched: BTreeSet<PathBuf> = self.old.iter().filter(is_touched).map(|(file, _)| bare(file)).collect();
+        for (file, _) in self.old.iter().filter(|(file, _)| !touched.contains(&bare(file))) {
+            // An old pack that held exactly the same objects is the new one.
+            if file.file_stem() != Some(new.as_ref()) {
+                fs::remove_file(file)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A path without its ending.
+fn bare(file: &Path) -> PathBuf {
+    file.with_extension("")
+}
+
+fn tips(mirror: &Repository) -> Result<Vec<Oid>, git2::Error> {
+    let mut tips = Vec::new();
+    for reference in mirror.references()? {
+        tips.extend(reference?.target());
+    }
+    Ok(tips)
+}
+
+fn write_pack(mirror: &Repository, tips: &[Oid], folder: &Path) -> Result<String, git2::Error> {
+    let mut walk = mirror.revwalk()?;
+    for tip in tips {
+        walk.push(*tip)?;
     }
     let mut pack = mirror.packbuilder()?;
     pack.insert_walk(&mut walk)?;
@@ -60,9 +104,15 @@ fn write_pack(mirror: &Repository, folder: &Path) -> Result<String, git2::Error>
 /// As git's own packs.
 const READ_ONLY: u32 = 0o444;
 
-fn files_in(folder: PathBuf) -> io::Result<Vec<PathBuf>> {
+/// The files of a folder, with the time of their last change.
+fn files_in(folder: PathBuf) -> io::Result<Vec<(PathBuf, SystemTime)>> {
     match fs::read_dir(folder) {
-        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
+        Ok(entries) => entries
+            .map(|entry| {
+                let entry = entry?;
+                Ok((entry.path(), entry.metadata()?.modified()?))
+            })
+            .collect(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error),
     }

