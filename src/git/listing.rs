@@ -233,7 +233,7 @@ impl Walk<'_> {
             let tail = name.len().checked_sub(ending.len()).and_then(|at| name.get(at..));
             tail.is_some_and(|tail| tail.eq_ignore_ascii_case(ending))
         };
-        if form == Form::File && self.endings.is_some_and(|endings| !endings.iter().any(|ending| ends(&ending))) {
+        if form == Form::File && self.endings.is_some_and(|endings| !endings.iter().any(ends)) {
             return self.count();
         }
         let path = TreePath::new(format!("{}{name}", self.prefix));

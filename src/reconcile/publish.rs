@@ -58,8 +58,11 @@ impl Core {
                 next.now.extend(keys.filter(|key| !matches!(key, Key::Publish(_))));
             }
             leading.check()?;
-            let may_push = refusals < REFUSALS;
-            let batch = may_push.then(|| batch(source.pending(&loaded.commit), one_by_one, &tried)).unwrap_or_default();
+            let batch = if refusals < REFUSALS {
+                batch(source.pending(&loaded.commit), one_by_one, &tried)
+            } else {
+                Vec::new()
+            };
             if batch.is_empty() {
                 self.wake_decided(source, &mut next);
                 if refusals > 0 {

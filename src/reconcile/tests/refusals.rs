@@ -141,7 +141,7 @@ fn a_decision_of_a_pass_that_fails_reaches_git_all_the_same() {
     let tries = std::sync::atomic::AtomicUsize::new(0);
     bench.cluster.inject(Box::new(move |call| {
         let is_status = call.key.kind == Kind::AGENT_RUNTIME && matches!(call.verb, Verb::Apply(_, PartOf::Status));
-        if is_status && tries.fetch_add(1, Ordering::Relaxed) % 2 == 0 {
+        if is_status && tries.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
             return Fate::FailBefore(ClusterError::TooManyRequests { retry_after: None });
         }
         Fate::Proceed
