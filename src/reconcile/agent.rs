@@ -23,13 +23,15 @@ impl Core {
     /// Syncs the agent's manifest, evaluates its rollout and performs what follows.
     pub(super) async fn agent(&self, leading: &Leading, agent: &AgentKey) -> Result<Next, PassError> {
         let source = self.source_of(agent).await?;
-        let is_synced = match &source {
+        let synced = match &source {
             Some((source, loaded)) => self.sync_agent(leading, source, loaded, agent).await?,
-            None => false,
+            None => None,
         };
-        let live = match self.cluster.get(&ObjectKey::agent(agent)).await {
-            Err(ClusterError::NotServed { .. }) => None,
-            other => other?,
+        let is_synced = synced.is_some();
+        // What is evaluated is what git says, and not what somebody has made of it since: that wakes the agent again.
+        let live = match synced {
+            Some(synced) => Some(synced),
+            None => self.get(&ObjectKey::agent(agent)).await?,
         };
         // What the server refuses is tried again without a reason: no watch tells that a namespace or a right is there.
         let is_refused = !is_synced && source.as_ref().is_some_and(|(_, loaded)| loaded.has_manifest(agent));
@@ -74,29 +76,31 @@ impl Core {
         tracked_by(live).is_some() && self.owner_of(live).is_none()
     }
 
-    /// Makes the agent what git says. `false`: it is not (held in git, refused, being deleted).
+    /// Makes the agent what git says, and gives it back as such. `None`: it is not (held in git, refused, being deleted).
     async fn sync_agent(
         &self,
         leading: &Leading,
         source: &Source,
         loaded: &Loaded,
         agent: &AgentKey,
-    ) -> Result<bool, PassError> {
+    ) -> Result<Option<Arc<Object>>, PassError> {
         let key = ObjectKey::agent(agent);
-        let plan = self.plan_one(source, loaded, &key).await?;
-        let mut is_synced = loaded.has_manifest(agent)
+        let mut live = self.get(&key).await?;
+        let plan = self.plan_one(source, loaded, &key, live.as_slice());
+        for apply in &plan.applies {
+            live = self.apply_manifest(leading, source, loaded, apply).await?;
+        }
+        let is_applied = loaded.has_manifest(agent)
             && plan.refused.is_empty()
             && plan.undecided.is_empty()
             && plan.terminating.is_empty();
-        for apply in &plan.applies {
-            is_synced &= self.apply_manifest(leading, source, loaded, apply).await?;
-        }
-        is_synced = is_synced && self.take_back_additions(leading, source, loaded, agent).await?;
-        if is_synced {
+        let Some(applied) = live.filter(|_| is_applied) else { return Ok(None) };
+        let synced = self.take_back_additions(leading, source, loaded, agent, applied).await?;
+        if synced.is_some() {
             // Git may say again what is there, and nothing of it was written.
             source.note_refusal(&key, None);
         }
-        Ok(is_synced)
+        Ok(synced)
     }
 
     async fn origin(

@@ -166,7 +166,8 @@ impl Core {
             if !loaded.desired.objects.contains_key(key) {
                 continue;
             }
-            let plan = self.plan_one(source, &loaded, key).await?;
+            let live = self.get(key).await?;
+            let plan = self.plan_one(source, &loaded, key, live.as_slice());
             let Performed { next: follow, is_complete } = self.perform(leading, source, &loaded, plan).await?;
             if !is_complete {
                 // No change in git leads back to it: the sync that tries it again has to look for it.
@@ -178,19 +179,13 @@ impl Core {
         Ok(next)
     }
 
-    /// The sync of a single object.
-    pub(super) async fn plan_one(
-        &self,
-        source: &Source,
-        loaded: &Loaded,
-        key: &ObjectKey,
-    ) -> Result<SyncPlan, PassError> {
-        let live: Vec<Arc<Object>> = self.get(key).await?.into_iter().collect();
+    /// The sync of a single object, which is `live`.
+    pub(super) fn plan_one(&self, source: &Source, loaded: &Loaded, key: &ObjectKey, live: &[Arc<Object>]) -> SyncPlan {
         let desired = loaded.desired.objects.get(key).map(|located| (key, located.object()));
         // What to prune is for the sync of the whole source to say.
         let prune = Prune::Suspended { why: "only this object is looked at".to_owned() };
         let views = self.views(source, Some(&loaded.commit));
-        Ok(plan_sync(desired, &loaded.desired.held, &prune, &live, &source.options.name, &views.claimants()))
+        plan_sync(desired, &loaded.desired.held, &prune, live, &source.options.name, &views.claimants())
     }
 
     async fn perform(
@@ -311,7 +306,7 @@ impl Core {
             }
             match under_way.next().await {
                 None => break,
-                Some((_, Ok(is_taken))) => is_complete &= is_taken,
+                Some((_, Ok(taken))) => is_complete &= taken.is_some(),
                 Some((place, Err(error @ PassError::Cluster(ClusterError::Unavailable { .. })))) => {
                     silent.entry(place).or_insert(error);
                 }
@@ -321,62 +316,67 @@ impl Core {
         failure.map_or(Ok(is_complete), Err)
     }
 
-    /// Applies an object of git. `false`: the server refuses it, which is noted; everything else goes on.
+    /// Applies an object of git, and gives back what it is then. `None`: the server refuses it, which is noted; everything else
+    /// goes on.
     pub(super) async fn apply_manifest(
         &self,
         leading: &Leading,
         source: &Source,
         loaded: &Loaded,
         apply: &Apply,
-    ) -> Result<bool, PassError> {
-        let (name, key) = (&source.options.name, apply.object.key());
+    ) -> Result<Option<Arc<Object>>, PassError> {
+        let key = apply.object.key();
         let verb = if apply.expect == Expect::Absent { SyncVerb::Create } else { SyncVerb::Update };
-        match self.cluster.as_leader(leading)?.apply(apply).await {
-            Ok(_) => {
-                source.note_refusal(&key, None);
-                event::ObjectApplied { source: name, object: &key, verb, commit: &loaded.commit }.emit(&self.metrics);
-                Ok(true)
-            }
-            Err(error) if is_transient(&error) => Err(error.into()),
-            Err(error) => {
-                if source.note_refusal(&key, Some(error.to_string())) {
-                    event::ApplyRefused { source: name, object: &key, verb, error: &error }.emit(&self.metrics);
-                }
-                Ok(false)
-            }
+        let answer = self.cluster.as_leader(leading)?.apply(apply).await;
+        if answer.is_ok() {
+            source.note_refusal(&key, None);
         }
+        self.take_answer(source, loaded, &key, verb, answer)
     }
 
-    /// Removes from an agent what others added where git alone decides. `false`: the server refuses it.
+    /// Removes from an agent, which is `live`, what others added where git alone decides. Gives back what it is then; `None`: the
+    /// server refuses it.
     pub(super) async fn take_back_additions(
         &self,
         leading: &Leading,
         source: &Source,
         loaded: &Loaded,
         agent: &AgentKey,
-    ) -> Result<bool, PassError> {
-        let key = ObjectKey::agent(agent);
-        let (Some(manifest), Some(live)) = (loaded.manifest(agent), self.cluster.get(&key).await?) else {
-            return Ok(true);
-        };
+        live: Arc<Object>,
+    ) -> Result<Option<Arc<Object>>, PassError> {
+        let Some(manifest) = loaded.manifest(agent) else { return Ok(Some(live)) };
         let (Some(patch), Some(uid), Some(version)) =
             (additions(&live, &manifest), live.uid(), live.resource_version())
         else {
-            return Ok(true);
+            return Ok(Some(live));
         };
+        let key = ObjectKey::agent(agent);
         let write = MergePatch { key: key.clone(), uid, resource_version: version.to_owned(), patch };
-        let (name, verb) = (&source.options.name, SyncVerb::Update);
-        match self.cluster.as_leader(leading)?.patch(&write).await {
-            Ok(_) => {
-                event::ObjectApplied { source: name, object: &key, verb, commit: &loaded.commit }.emit(&self.metrics);
-                Ok(true)
+        let answer = self.cluster.as_leader(leading)?.patch(&write).await;
+        self.take_answer(source, loaded, &key, SyncVerb::Update, answer)
+    }
+
+    /// Tells what the server has answered to a write that brings an object to what git says; `None`: it refuses it.
+    fn take_answer(
+        &self,
+        source: &Source,
+        loaded: &Loaded,
+        key: &ObjectKey,
+        verb: SyncVerb,
+        answer: Result<Arc<Object>, ClusterError>,
+    ) -> Result<Option<Arc<Object>>, PassError> {
+        let name = &source.options.name;
+        match answer {
+            Ok(object) => {
+                event::ObjectApplied { source: name, object: key, verb, commit: &loaded.commit }.emit(&self.metrics);
+                Ok(Some(object))
             }
             Err(error) if is_transient(&error) => Err(error.into()),
             Err(error) => {
-                if source.note_refusal(&key, Some(error.to_string())) {
-                    event::ApplyRefused { source: name, object: &key, verb, error: &error }.emit(&self.metrics);
+                if source.note_refusal(key, Some(error.to_string())) {
+                    event::ApplyRefused { source: name, object: key, verb, error: &error }.emit(&self.metrics);
                 }
-                Ok(false)
+                Ok(None)
             }
         }
     }

@@ -36,7 +36,7 @@ impl Bench {
         let cluster = Arc::new(SimulatedCluster::new(Arc::clone(&clock) as Arc<dyn Clock>));
         let branch = BranchName::new("main");
         let repository = SimulatedRepository::new("git", Revision::Branch(branch.clone()));
-        let core = core(&clock, &cluster, &repository, names, from);
+        let core = core(&clock, Arc::clone(&cluster) as Arc<dyn Cluster>, &repository, names, from);
         let changes = cluster.changes();
         let mut files: BTreeMap<TreePath, Option<Vec<u8>>> = ["1.0.0", "2.0.0", "3.0.0"]
             .into_iter()
@@ -58,9 +58,19 @@ impl Bench {
 
     /// The process ends and begins again, with the sources of [`Self::new`].
     pub(super) fn restart(&mut self) {
-        self.core = core(&self.clock, &self.cluster, &self.repository, &["main", "copies"], &[]);
+        self.core = core(&self.clock, self.cluster(), &self.repository, &["main", "copies"], &[]);
         self.queue = WorkQueue::default();
         self.core.first_keys().now_or_never().unwrap().unwrap().into_iter().for_each(|key| self.queue.wake(key));
+    }
+
+    fn cluster(&self) -> Arc<dyn Cluster> {
+        Arc::clone(&self.cluster) as Arc<dyn Cluster>
+    }
+
+    /// From now on the core sees the cluster through `cluster`.
+    pub(super) fn look_through(&mut self, cluster: Arc<dyn Cluster>) {
+        self.core = core(&self.clock, cluster, &self.repository, &["main", "copies"], &[]);
+        self.fetch();
     }
 
     /// A push is heard of.
@@ -141,7 +151,7 @@ pub(super) const STATUS: &str = "status";
 /// agents are.
 fn core(
     clock: &Arc<SimulatedClock>,
-    cluster: &Arc<SimulatedCluster>,
+    cluster: Arc<dyn Cluster>,
     repository: &SimulatedRepository,
     names: &[&str],
     from: &[&str],
@@ -163,13 +173,7 @@ fn core(
     };
     let options =
         CoreOptions { cluster_name: ClusterName::new("sim"), workload: Arc::new(WorkloadSettings::default()) };
-    Core::new(
-        options,
-        Arc::clone(cluster) as Arc<dyn Cluster>,
-        Arc::clone(clock) as Arc<dyn Clock>,
-        names.iter().map(source).collect(),
-        Metrics::new(),
-    )
+    Core::new(options, cluster, Arc::clone(clock) as Arc<dyn Clock>, names.iter().map(source).collect(), Metrics::new())
 }
 
 pub(super) fn pack(namespace: &str, version: &str) -> String {

@@ -2,6 +2,7 @@
 
 mod bench;
 mod manifests;
+mod meddling;
 mod outage;
 mod refusals;
 mod restart;
