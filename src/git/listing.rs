@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use git2::{ObjectType, Oid, Repository, Tree};
 
-use super::NotFollowed;
 use super::snapshot::{ReadFailure, folder_of, resolve_link};
+use super::{NotFollowed, ends_in_one_of};
 use crate::ids::{BlobId, CommitSha, TreePath};
 
 /// How many names one source may have below its folder. Listing a million takes about a second and some 150 MB; and a
@@ -229,11 +229,7 @@ impl Walk<'_> {
     }
 
     fn take(&mut self, name: &str, form: Form, id: Oid) -> Result<(), ReadFailure> {
-        let ends = |ending: &&str| {
-            let tail = name.len().checked_sub(ending.len()).and_then(|at| name.get(at..));
-            tail.is_some_and(|tail| tail.eq_ignore_ascii_case(ending))
-        };
-        if form == Form::File && self.endings.is_some_and(|endings| !endings.iter().any(ends)) {
+        if form == Form::File && self.endings.is_some_and(|endings| !ends_in_one_of(name, endings)) {
             return self.count();
         }
         let path = TreePath::new(format!("{}{name}", self.prefix));

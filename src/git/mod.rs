@@ -130,10 +130,7 @@ pub trait Repository: Send + Sync + 'static {
         endings: &'static [&'static str],
     ) -> Result<Snapshot, RepositoryError> {
         let mut snapshot = self.snapshot(commit, root).await?;
-        let is_wanted = |path: &TreePath| {
-            let name = path.as_str().to_ascii_lowercase();
-            endings.iter().any(|ending| name.ends_with(&ending.to_ascii_lowercase()))
-        };
+        let is_wanted = |path: &TreePath| ends_in_one_of(path.as_str(), endings);
         if !snapshot.files.keys().all(is_wanted) {
             let wanted = snapshot.files.iter().filter(|(path, _)| is_wanted(path));
             snapshot.files = Arc::new(wanted.map(|(path, blob)| (path.clone(), blob.clone())).collect());
@@ -253,4 +250,12 @@ impl RepositoryError {
             Self::Commit { .. } => "commit",
         }
     }
+}
+
+/// Whether a name ends in one of these, in any case.
+fn ends_in_one_of(name: &str, endings: &[&str]) -> bool {
+    endings.iter().any(|ending| {
+        let tail = name.len().checked_sub(ending.len()).and_then(|at| name.get(at..));
+        tail.is_some_and(|tail| tail.eq_ignore_ascii_case(ending))
+    })
 }
