@@ -57,6 +57,7 @@ cases![
     a_preview_shows_what_an_apply_would_do_and_changes_nothing,
     a_preview_is_refused_as_the_apply_would_be,
     an_apply_that_expects_nothing_never_takes_over,
+    of_two_creations_at_once_one_is_refused_and_changes_nothing,
     an_apply_that_expects_a_uid_meets_no_other_object,
     the_status_and_the_rest_are_written_separately,
     the_generation_counts_changes_of_the_spec,
@@ -211,6 +212,25 @@ async fn an_apply_that_expects_nothing_never_takes_over(fixture: &dyn Fixture) {
     let write = Apply { object, manager: FieldManager::Rollout, expect: Expect::Absent, part: Part::Main };
     let error = fixture.cluster().apply(&write).await.unwrap_err();
     assert!(matches!(error, ClusterError::Exists { .. }), "{error:?}");
+}
+
+async fn of_two_creations_at_once_one_is_refused_and_changes_nothing(fixture: &dyn Fixture) {
+    for round in 0..10 {
+        let creation = |x: &str| {
+            let object = config(fixture, &format!("a-{round}"), json!({ "x": x }));
+            Apply { object, manager: FieldManager::Sync, expect: Expect::Absent, part: Part::Main }
+        };
+        let (one, other) = (creation("one"), creation("other"));
+        let (one, other) = futures::join!(fixture.cluster().apply(&one), fixture.cluster().apply(&other));
+        let (made, refused) = match (one, other) {
+            (Ok(made), Err(refused)) | (Err(refused), Ok(made)) => (made, refused),
+            both => panic!("{both:?}"),
+        };
+        assert!(matches!(refused, ClusterError::Exists { .. }), "{refused:?}");
+        let live = fixture.cluster().look(&made.key()).await.unwrap().unwrap();
+        assert_eq!(live.at("/data"), made.at("/data"));
+        assert_eq!(live.text("/metadata/resourceVersion"), made.text("/metadata/resourceVersion"));
+    }
 }
 
 async fn an_apply_that_expects_a_uid_meets_no_other_object(fixture: &dyn Fixture) {

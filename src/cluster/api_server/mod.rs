@@ -5,6 +5,7 @@
 //! no retry in here: whoever asked decides when to ask again, and an error says which of the few reasons it was.
 
 mod connect;
+mod creations;
 mod discovery;
 mod error;
 mod events;
@@ -36,6 +37,7 @@ use super::{Apply, Cluster, ClusterError, EventRecord, Expect, FieldManager, Mer
 use crate::clock::Clock;
 use crate::ids::Uid;
 use crate::object::{Kind, Object, ObjectKey};
+use creations::Creations;
 use discovery::{Discovery, Resource};
 use events::Events;
 use others::Others;
@@ -57,6 +59,7 @@ pub struct ApiServer {
     changes: broadcast::Sender<ObjectKey>,
     events: Events,
     others: Others,
+    creations: Creations,
     /// The watches; dropping it ends them.
     _watches: JoinSet<()>,
 }
@@ -102,6 +105,7 @@ impl ApiServer {
             changes,
             events,
             others: Others::default(),
+            creations: Creations::default(),
             _watches: watches,
         }
     }
@@ -191,7 +195,7 @@ impl ApiServer {
     /// Creates an object by server-side apply. The API has no precondition for that, so three things stand in for
     /// it: a look before, which costs a request only where the watch cannot tell; no force, so that fields of another
     /// manager are refused; and the answer, which tells creation from change. What a lost race left behind on
-    /// somebody else's object is withdrawn.
+    /// somebody else's object is withdrawn. Fields of our own would not be refused: the caller has the [`creations::Turn`].
     async fn create(&self, key: &ObjectKey, write: &Apply) -> Result<request::Answer, ClusterError> {
         let exists = || ClusterError::Exists { key: key.clone() };
         let watch_says_absent = self.shelf(&key.kind, &key.namespace).is_some_and(|shelf| shelf.is_absent(key));
@@ -323,11 +327,17 @@ impl Cluster for ApiServer {
 
     async fn apply(&self, write: &Apply) -> Result<Arc<Object>, ClusterError> {
         let key = write.object.key();
-        let answer = match &write.expect {
-            Expect::Absent => self.create(&key, write).await?,
-            Expect::Uid(uid) => self.update(&key, write, uid, Run::Real).await?,
-        };
-        self.keep(&key.kind, answer.body)
+        match &write.expect {
+            Expect::Absent => {
+                let _turn = self.creations.turn(&key).await;
+                let answer = self.create(&key, write).await?;
+                self.keep(&key.kind, answer.body)
+            }
+            Expect::Uid(uid) => {
+                let answer = self.update(&key, write, uid, Run::Real).await?;
+                self.keep(&key.kind, answer.body)
+            }
+        }
     }
 
     async fn preview(&self, write: &Apply) -> Result<Arc<Object>, ClusterError> {
