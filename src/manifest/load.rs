@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde::de::IgnoredAny;
-
 use crate::git::NotFollowed;
 use crate::ids::TreePath;
 use crate::object::{Kind, Object, ObjectKey};
@@ -20,7 +18,7 @@ use super::prompt_pack;
 use super::rules::Rules;
 use super::schema::Schemas;
 use super::secrecy::{may_hold_secret, names_secret};
-use super::split::{Document, split};
+use super::split::{Document, NotJson, documents};
 use super::unsupported::find_unsupported;
 use super::validate::{Finding, QUOTE_IT, validate};
 
@@ -206,7 +204,8 @@ pub fn load_file(path: &TreePath, bytes: &[u8], rules: &Rules, schemas: &Schemas
     }
     let documents = match documents(path, text) {
         Ok(documents) => documents,
-        Err(complaint) => {
+        Err(NotJson { at, why }) => {
+            let complaint = Complaint { at, field: String::new(), message: why, hint: None };
             loader.complain(complaint, Problem::Syntax);
             return loader.finish();
         }
@@ -236,46 +235,6 @@ fn not_text(path: &TreePath, bytes: &[u8], valid: usize) -> LoadedFile {
     let hint = if is_utf16 { "it looks like UTF-16: save it as UTF-8" } else { "save it as UTF-8" };
     loader.refuse(end_of(&before), "the file is not UTF-8".to_owned(), Some(hint.to_owned()));
     loader.finish()
-}
-
-/// The documents of a file. JSON files may hold several values one after the other, as kubectl allows.
-fn documents<'a>(path: &TreePath, text: &'a str) -> Result<Vec<Document<'a>>, Complaint> {
-    let is_json = path.as_str().to_ascii_lowercase().ends_with(".json") && text.trim_start().starts_with('{');
-    if !is_json {
-        return Ok(split(text));
-    }
-    let mut documents = Vec::new();
-    let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
-    let mut start = 0;
-    let (mut lines_before, mut columns_before) = (0, 0);
-    while let Some(value) = values.next() {
-        if let Err(error) = value {
-            let said = error.to_string();
-            return Err(Complaint {
-                at: place_of(&error, text),
-                field: String::new(),
-                message: format!("this is not JSON: {}", said.split(" at line ").next().unwrap_or_default()),
-                hint: None,
-            });
-        }
-        let piece = &text[start..values.byte_offset()];
-        documents.push(Document { text: piece, lines_before, columns_before, index: documents.len() });
-        let end = end_of(piece);
-        columns_before = end.column - 1 + if end.line == 1 { columns_before } else { 0 };
-        lines_before += end.line - 1;
-        start = values.byte_offset();
-    }
-    Ok(documents)
-}
-
-/// Where the JSON reader stopped. It counts lines by line feeds and columns in bytes, up to and with the character.
-fn place_of(error: &serde_json::Error, text: &str) -> Position {
-    let lines_before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
-    let mut offset = (lines_before + error.column().saturating_sub(1)).min(text.len());
-    while !text.is_char_boundary(offset) {
-        offset -= 1;
-    }
-    end_of(&text[..offset])
 }
 
 struct Loader<'a> {

@@ -46,3 +46,4 @@ pub use load::{LoadedFile, Located, MANIFEST_ENDINGS, Origin, is_manifest, load_
 pub(crate) use near::nearest;
 pub use rules::{ClusterScoped, DEFAULT_MAX_FILE_BYTES, KindRule, Namespaces, Rules};
 pub use schema::{SchemaError, Schemas};
+pub(crate) use split::{Document, NotJson, documents};

@@ -258,7 +258,7 @@ mod tests {
     const LARGEST_FILE: usize = 4 << 20;
 
     fn document(text: &str) -> Document<'_> {
-        Document { text, lines_before: 0, columns_before: 0, index: 0 }
+        Document { text, start: 0, lines_before: 0, columns_before: 0, index: 0 }
     }
 
     /// Three hundred bytes that stand for half a million values.

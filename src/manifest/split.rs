@@ -4,19 +4,24 @@
 //! readable, and so that documents have a number. It is exact: YAML allows `---` and `...` at the beginning of
 //! a line nowhere but between documents, not even inside texts.
 
-use super::diagnostic::{Position, lines_of};
+use serde::de::IgnoredAny;
+
+use super::diagnostic::{Position, end_of, lines_of};
+use crate::ids::TreePath;
 
 /// One document of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Document<'a> {
+pub(crate) struct Document<'a> {
     /// Its text, with the `---` line that opens it.
-    pub(super) text: &'a str,
+    pub(crate) text: &'a str,
+    /// How many bytes of the file come before it.
+    pub(crate) start: usize,
     /// How many lines of the file come before it.
     pub(super) lines_before: u32,
     /// How many characters of its first line come before it; only JSON values may share a line.
     pub(super) columns_before: u32,
     /// Its number in the file, from 0; empty documents count.
-    pub(super) index: usize,
+    pub(crate) index: usize,
 }
 
 impl Document<'_> {
@@ -25,6 +30,55 @@ impl Document<'_> {
         let columns = if inner.line == 1 { self.columns_before } else { 0 };
         Position { line: inner.line.saturating_add(self.lines_before), column: inner.column.saturating_add(columns) }
     }
+}
+
+/// Why the documents of a file cannot be told apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NotJson {
+    /// Where the reader stopped.
+    pub(crate) at: Position,
+    /// What it said.
+    pub(crate) why: String,
+}
+
+/// The documents of a file without its byte order mark. JSON files may hold several values one after the other, as kubectl
+/// allows.
+///
+/// # Errors
+/// If a JSON file is not JSON.
+pub(crate) fn documents<'a>(path: &TreePath, text: &'a str) -> Result<Vec<Document<'a>>, NotJson> {
+    let is_json = path.as_str().to_ascii_lowercase().ends_with(".json") && text.trim_start().starts_with('{');
+    if !is_json {
+        return Ok(split(text));
+    }
+    let mut documents = Vec::new();
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
+    let mut start = 0;
+    let (mut lines_before, mut columns_before) = (0, 0);
+    while let Some(value) = values.next() {
+        if let Err(error) = value {
+            let said = error.to_string();
+            let said = said.split(" at line ").next().unwrap_or_default();
+            return Err(NotJson { at: place_of(&error, text), why: format!("this is not JSON: {said}") });
+        }
+        let piece = &text[start..values.byte_offset()];
+        documents.push(Document { text: piece, start, lines_before, columns_before, index: documents.len() });
+        let end = end_of(piece);
+        columns_before = end.column - 1 + if end.line == 1 { columns_before } else { 0 };
+        lines_before += end.line - 1;
+        start = values.byte_offset();
+    }
+    Ok(documents)
+}
+
+/// Where the JSON reader stopped. It counts lines by line feeds and columns in bytes, up to and with the character.
+fn place_of(error: &serde_json::Error, text: &str) -> Position {
+    let lines_before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+    let mut offset = (lines_before + error.column().saturating_sub(1)).min(text.len());
+    while !text.is_char_boundary(offset) {
+        offset -= 1;
+    }
+    end_of(&text[..offset])
 }
 
 /// The documents of `text` in order. Comments and directives before the first `---` belong to its document.
@@ -68,6 +122,7 @@ impl Open {
         let index = documents.len();
         documents.push(Document {
             text: &text[self.offset..end],
+            start: self.offset,
             lines_before: self.lines_before,
             columns_before: 0,
             index,

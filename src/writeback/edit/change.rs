@@ -4,6 +4,7 @@
 //! line, although the decision replaced a whole reference.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use serde_json::{Map, Value};
 
@@ -21,6 +22,17 @@ pub(super) struct Editor<'a> {
     order: &'a [&'a str],
     path: Vec<String>,
     splices: Vec<Splice>,
+    ties: Vec<Tie>,
+}
+
+/// An anchor that the edit changes or takes away. All aliases of it have to go with it.
+struct Tie {
+    anchor: String,
+    /// Where aliases change along, as they must.
+    within: Range<usize>,
+    at: usize,
+    /// What to say about an alias elsewhere, before its line and behind it.
+    why: (String, &'static str),
 }
 
 /// What a value hangs on.
@@ -35,7 +47,7 @@ enum Holder<'n> {
 impl<'a> Editor<'a> {
     pub(super) fn new(text: &'a str, document: &'a Document, order: &'a [&'a str]) -> Self {
         let style = Style::of(text, &document.root);
-        Self { text, document, style, order, path: Vec::new(), splices: Vec::new() }
+        Self { text, document, style, order, path: Vec::new(), splices: Vec::new(), ties: Vec::new() }
     }
 
     /// The splices in order.
@@ -49,32 +61,37 @@ impl<'a> Editor<'a> {
         self.change(Holder::Place, node, old, new)?;
         self.splices.sort_by_key(|splice| (splice.start, splice.end));
         let overlap = self.splices.windows(2).find(|pair| pair[0].end > pair[1].start);
-        match overlap {
-            Some(pair) => Err(Halt::new(pair[1].start, "the places to edit are on the same line; put each on its own")),
-            None => Ok(()),
+        if let Some(pair) = overlap {
+            let why = "the places to edit are on the same line; put each on its own";
+            return Err(Halt::new(pair[1].start, why));
         }
+        self.ties.iter().find_map(|tie| self.torn(tie)).map_or(Ok(()), Err)
     }
 
-    /// Refuses to work inside something that is used again elsewhere by an alias.
-    pub(super) fn check_anchor(&self, node: &Node) -> Result<(), Halt> {
-        let Some(anchor) = node.anchor.as_ref().map(|anchor| anchor.name.as_str()) else { return Ok(()) };
-        match self.alias_outside(anchor, node.start, node.start) {
-            Some(line) => Err(Halt::new(
-                node.start,
-                format!(
-                    "{} is anchored as &{anchor} and used again at line {line}, which the edit would change too",
-                    self.here()
-                ),
-            )),
-            None => Ok(()),
-        }
+    /// Notes that something is worked on which may be used again elsewhere by an alias.
+    pub(super) fn tie_anchor(&mut self, node: &Node) {
+        let Some(anchor) = node.anchor.as_ref().map(|anchor| anchor.name.clone()) else { return };
+        let why = (
+            format!("{} is anchored as &{anchor} and used again at line ", self.here()),
+            ", which the edit would change too",
+        );
+        self.ties.push(Tie { anchor, within: node.start..node.start, at: node.start, why });
+    }
+
+    /// Why an alias of the anchor stands in the way: it neither changes along nor goes in the same edit.
+    fn torn(&self, tie: &Tie) -> Option<Halt> {
+        let goes = |at: &usize| self.splices.iter().any(|splice| (splice.start..splice.end).contains(at));
+        let mut aliases = self.document.aliases.iter();
+        let (_, at) = aliases.find(|(name, at)| *name == tie.anchor && !tie.within.contains(at) && !goes(at))?;
+        let (before, behind) = &tie.why;
+        Some(Halt::new(tie.at, format!("{before}{}{behind}", lines::line_number(self.text, *at))))
     }
 
     fn change(&mut self, holder: Holder<'_>, node: &Node, old: &Value, new: &Value) -> Result<(), Halt> {
         if old == new {
             return Ok(());
         }
-        self.check_anchor(node)?;
+        self.tie_anchor(node);
         match (&node.kind, old, new) {
             (NodeKind::Alias, _, _) => Err(Halt::new(
                 node.start,
@@ -117,7 +134,7 @@ impl<'a> Editor<'a> {
         if removed.len() == entries.len() || (!is_flow && !self.are_own_lines(entries, &removed)) {
             return self.replace(holder, node, new_value);
         }
-        self.check_removed(removed.iter().map(|i| &entries[*i].value))?;
+        self.tie_removed(removed.iter().map(|i| &entries[*i].value));
 
         for (key, old_value) in old {
             let Some(new_value) = new.get(key).filter(|new_value| *new_value != old_value) else { continue };
@@ -194,7 +211,7 @@ impl<'a> Editor<'a> {
         if !is_flow && !items.iter().all(|item| lines::is_first_in_line(self.text, item.start)) {
             return self.replace(Holder::Place, node, &Value::Array(new.to_vec()));
         }
-        self.check_removed(removed.iter().map(|i| &items[*i].value))?;
+        self.tie_removed(removed.iter().map(|i| &items[*i].value));
         for (new_index, old_index) in alignment.kept() {
             self.path.push(format!("[{old_index}]"));
             self.change(Holder::Place, &items[old_index].value, &old[old_index], &new[new_index])?;
@@ -232,7 +249,7 @@ impl<'a> Editor<'a> {
 
     /// Puts `new` in the place of the whole node.
     fn replace(&mut self, holder: Holder<'_>, node: &Node, new: &Value) -> Result<(), Halt> {
-        self.check_removed(std::iter::once(node))?;
+        self.tie_removed(std::iter::once(node));
         if self.slice(node).contains("{{") {
             return Err(Halt::new(
                 node.start,
@@ -396,24 +413,16 @@ impl<'a> Editor<'a> {
         matches!(node.kind, NodeKind::Map { is_flow: true, .. }) && self.slice(node).starts_with("{ ")
     }
 
-    /// Refuses to take away an anchor that is used outside of what goes.
-    fn check_removed<'n>(&self, nodes: impl Iterator<Item = &'n Node>) -> Result<(), Halt> {
+    /// Notes that the anchors in something go, which may be used outside of it.
+    fn tie_removed<'n>(&mut self, nodes: impl Iterator<Item = &'n Node>) {
         for node in nodes {
-            for anchor in node.anchors() {
-                if let Some(line) = self.alias_outside(anchor, node.start, node.end) {
-                    let why = format!("the anchor &{anchor} in what would be removed is used again at line {line}");
-                    return Err(Halt::new(node.start, why));
-                }
-            }
+            self.ties.extend(node.anchors().into_iter().map(|anchor| Tie {
+                anchor: anchor.to_owned(),
+                within: node.start..node.end,
+                at: node.start,
+                why: (format!("the anchor &{anchor} in what would be removed is used again at line "), ""),
+            }));
         }
-        Ok(())
-    }
-
-    /// The line of an alias of `anchor` that is not between `start` and `end`.
-    fn alias_outside(&self, anchor: &str, start: usize, end: usize) -> Option<u64> {
-        let aliases = self.document.aliases.iter();
-        let outside = aliases.filter(|(name, at)| name == anchor && !(start..end).contains(at));
-        outside.map(|(_, at)| lines::line_number(self.text, *at)).next()
     }
 
     fn merged(&self, key: &str, merge: Option<&Entry>, node: &Node) -> Halt {

@@ -6,6 +6,9 @@
 //! intended value is computed a second time on the parsed data, and the edited file is parsed again: where
 //! the two differ, nothing is returned.
 //!
+//! Other documents of the same file are not read for their meaning: one that is broken, or a bomb, does not keep a decision
+//! from being written beside it.
+//!
 //! Invariant: [`Manifest::edit`] returns a text whose documents differ from the old ones in exactly the
 //! changes asked for, or a [`Blocked`] with the line and a sentence, never something in between.
 
@@ -20,10 +23,12 @@ mod verify;
 mod tests;
 
 use std::fmt;
+use std::ops::Range;
 
 use serde_json::Value;
 
 use crate::ids::TreePath;
+use crate::manifest::{Document, NotJson, documents};
 use crate::object::{Kind, ObjectKey};
 
 use self::change::Editor;
@@ -105,48 +110,95 @@ impl fmt::Display for Blocked {
     }
 }
 
-/// A file that was parsed, and one object found in it.
+/// A file, and one object found in it.
 #[derive(Clone, Debug)]
 pub struct Manifest<'a> {
     file: &'a TreePath,
     text: &'a str,
-    documents: Vec<Value>,
-    place: Place,
+    /// The number of the object's document in the file.
+    index: usize,
+    /// Where the document stands.
+    at: Range<usize>,
+    document: Value,
+    /// The object's place in the `items` of a `kind: List`.
+    item: Option<usize>,
 }
 
-/// Parses a file and finds the object in it.
+/// Finds an object in a file. Other documents of the file may be broken: nothing of them is touched.
 ///
 /// # Errors
-/// The file cannot be parsed, or the object is not in it, or is in it twice.
+/// The object is in no document that can be parsed, or is in the file twice.
 pub fn open<'a>(file: &'a TreePath, bytes: &'a [u8], target: Target<'_>) -> Result<Manifest<'a>, Blocked> {
     let blocked = |line, why: String| Blocked { file: file.clone(), line, why };
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
         blocked(Some(lines::line_number(&before, before.len())), "the file is not valid UTF-8".to_owned())
     })?;
-    let documents = data::parse(text).map_err(|error| blocked(error.line, error.why))?;
+    let slices = slices(file, text).map_err(|error| blocked(Some(error.at.line.into()), error.why))?;
+    let (mut found, mut times, mut broken) = (None, 0_usize, None);
+    for Document { text: slice, start, index, .. } in slices {
+        let document = match data::parse(slice) {
+            // Comments alone are no document.
+            Ok(documents) if documents.is_empty() => continue,
+            Ok(documents) => <[Value; 1]>::try_from(documents).map(|[document]| document).map_err(|_| {
+                let line = Some(lines::line_number(text, start));
+                blocked(line, "the documents of this file cannot be told apart reliably".to_owned())
+            }),
+            Err(error) => {
+                let line = error.line.map(|line| lines::line_number(text, start) + line - 1);
+                Err(blocked(line, error.why))
+            }
+        };
+        let document = match document {
+            Ok(document) => document,
+            Err(error) => {
+                broken = broken.or(Some(error));
+                continue;
+            }
+        };
+        let items = places(&document, target);
+        times += items.len();
+        if let Some(item) = items.into_iter().next() {
+            found = Some(Manifest { file, text, index, at: start..start + slice.len(), document, item });
+        }
+    }
+    match (found, times, broken) {
+        (Some(manifest), 1, _) => Ok(manifest),
+        (None, _, Some(broken)) => Err(broken),
+        (None, _, None) => Err(blocked(None, format!("{} is not in this file", target.key))),
+        (Some(_), _, _) => Err(blocked(None, format!("{} is in this file {times} times", target.key))),
+    }
+}
+
+/// Where the object stands in a document: the document itself, or items of a `kind: List`.
+fn places(document: &Value, target: Target<'_>) -> Vec<Option<usize>> {
     let mut places = Vec::new();
-    for (document, value) in documents.iter().enumerate() {
-        if target.is(value) {
-            places.push(Place { document, item: None });
-        }
-        let is_list = value.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
-        if let (true, Some(items)) = (is_list, value.get("items").and_then(Value::as_array)) {
-            let found = items.iter().enumerate().filter(|(_, value)| target.is(value));
-            places.extend(found.map(|(item, _)| Place { document, item: Some(item) }));
-        }
+    if target.is(document) {
+        places.push(None);
     }
-    match places[..] {
-        [place] => Ok(Manifest { file, text, documents, place }),
-        [] => Err(blocked(None, format!("{} is not in this file", target.key))),
-        _ => Err(blocked(None, format!("{} is in this file {} times", target.key, places.len()))),
+    let is_list = document.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
+    if let (true, Some(items)) = (is_list, document.get("items").and_then(Value::as_array)) {
+        let found = items.iter().enumerate().filter(|(_, value)| target.is(value));
+        places.extend(found.map(|(item, _)| Some(item)));
     }
+    places
+}
+
+/// The documents of a file, as the loader tells them apart.
+fn slices<'a>(file: &TreePath, text: &'a str) -> Result<Vec<Document<'a>>, NotJson> {
+    let body = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut documents = documents(file, body)?;
+    documents.iter_mut().for_each(|document| document.start += text.len() - body.len());
+    Ok(documents)
 }
 
 impl Manifest<'_> {
     /// The data of the object, as readers of Kubernetes manifests understand it.
     pub fn object(&self) -> &Value {
-        self.place.find(&self.documents)
+        match self.item {
+            None => &self.document,
+            Some(item) => &self.document["items"][item],
+        }
     }
 
     /// Makes `changes` in the object and returns the whole new text; the old one, where nothing differs.
@@ -164,21 +216,20 @@ impl Manifest<'_> {
         if wanted == *self.object() {
             return Ok(self.text.as_bytes().to_vec());
         }
-        let tree = tree::read(self.text).map_err(|halt| self.blocked(halt))?;
-        if tree.documents.len() != self.documents.len() {
-            return Err(self.blocked(Halt::new(0, "the documents of this file cannot be told apart reliably")));
-        }
-        let document = &tree.documents[self.place.document];
-        let mut editor = Editor::new(self.text, document, order);
-        let splices = object_node(&editor, &document.root, self.place)
+        let tree = tree::read(self.text, self.at.clone()).map_err(|halt| self.blocked(halt))?;
+        let mut editor = Editor::new(self.text, &tree, order);
+        let splices = object_node(&mut editor, &tree.root, self.item)
             .and_then(|node| editor.change_object(node, self.object(), &wanted))
             .map_err(|halt| self.blocked(halt))
             .map(|()| editor.into_splices())?;
 
         let edited = lines::splice(self.text, &splices);
-        let mut intended = self.documents.clone();
-        *self.place.find_mut(&mut intended) = wanted;
-        verify::documents(&edited, &intended)
+        let mut intended = self.document.clone();
+        match self.item {
+            None => intended = wanted,
+            Some(item) => intended["items"][item] = wanted,
+        }
+        verify::documents(self.file, self.text, &edited, self.index, &intended)
             .and_then(|()| verify::other_lines(self.text, &edited, &splices))
             .map_err(|why| self.blocked(Halt::new(splices.first().map_or(0, |splice| splice.start), why)))?;
         Ok(edited.into_bytes())
@@ -202,38 +253,14 @@ impl Halt {
     }
 }
 
-/// Where an object stands among the documents of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
-    document: usize,
-    /// Its place in the `items` of a `kind: List`.
-    item: Option<usize>,
-}
-
-impl Place {
-    fn find(self, documents: &[Value]) -> &Value {
-        match self.item {
-            None => &documents[self.document],
-            Some(item) => &documents[self.document]["items"][item],
-        }
-    }
-
-    fn find_mut(self, documents: &mut [Value]) -> &mut Value {
-        match self.item {
-            None => &mut documents[self.document],
-            Some(item) => &mut documents[self.document]["items"][item],
-        }
-    }
-}
-
 /// The node of the object below the root of its document.
-fn object_node<'n>(editor: &Editor<'_>, root: &'n Node, place: Place) -> Result<&'n Node, Halt> {
-    let Some(item) = place.item else { return Ok(root) };
-    editor.check_anchor(root)?;
+fn object_node<'n>(editor: &mut Editor<'_>, root: &'n Node, item: Option<usize>) -> Result<&'n Node, Halt> {
+    let Some(item) = item else { return Ok(root) };
+    editor.tie_anchor(root);
     let unreadable = || Halt::new(root.start, "the items of this list cannot be told apart reliably");
     let NodeKind::Map { entries, .. } = &root.kind else { return Err(unreadable()) };
     let items = entries.iter().find(|entry| entry.key.as_deref() == Some("items")).ok_or_else(unreadable)?;
-    editor.check_anchor(&items.value)?;
+    editor.tie_anchor(&items.value);
     let NodeKind::Seq { items, .. } = &items.value.kind else { return Err(unreadable()) };
     items.get(item).map(|item| &item.value).ok_or_else(unreadable)
 }

@@ -118,13 +118,16 @@ fn bytes_that_are_no_text_are_refused() {
 
 #[test]
 fn the_net_catches_an_edit_that_says_something_else() {
-    assert!(verify::documents("a: 1\n", &[json!({"a": 1})]).is_ok());
-    assert_eq!(
-        verify::documents("a: {b: [1, 2]}\n", &[json!({"a": {"b": [1, 3]}})]),
-        Err("the edit would also change a.b[1], so it was not made".to_owned())
-    );
-    assert!(verify::documents("a: 1\n---\nb: 2\n", &[json!({"a": 1})]).is_err());
-    assert!(verify::documents("a: [\n", &[json!({"a": 1})]).is_err());
+    let file = TreePath::new("a.yaml");
+    let check = |old, new, index, intended| verify::documents(&file, old, new, index, &intended);
+    assert_eq!(check("a: 0\n", "a: 1\n", 0, json!({"a": 1})), Ok(()));
+    assert_eq!(check("a: 0\n---\n[\n", "a: 1\n---\n[\n", 0, json!({"a": 1})), Ok(()));
+    let refused = |what| Err(format!("the edit would also change {what}, so it was not made"));
+    assert_eq!(check("", "a: {b: [1, 2]}\n", 0, json!({})), refused("the number of documents"));
+    assert_eq!(check("a: 0\n", "a: {b: [1, 2]}\n", 0, json!({"a": {"b": [1, 3]}})), refused("a.b[1]"));
+    assert_eq!(check("a: 0\n", "a: 1\n---\nb: 2\n", 0, json!({"a": 1})), refused("the number of documents"));
+    assert_eq!(check("a: 0\n---\nb: 2\n", "a: 1\n---\nb: 3\n", 0, json!({"a": 1})), refused("another document"));
+    assert!(check("a: 0\n", "a: [\n", 0, json!({"a": 1})).unwrap_err().contains("cannot be read"));
     let splice = lines::Splice { start: 5, end: 9, text: "b: 3".to_owned() };
     assert!(verify::other_lines("a: 1\nb: 2\nc: 3\n", "a: 1\nb: 3\nc: 3\n", std::slice::from_ref(&splice)).is_ok());
     assert_eq!(
@@ -148,8 +151,66 @@ fn hostile_files_are_refused_and_not_suffered() {
     assert!(run(&deep, &[]).unwrap_err().why.contains("cannot be parsed"));
     let laughs: String =
         (1..12).map(|i| format!("a{i}: &a{i} [{}]\n", vec![format!("*a{}", i - 1); 9].join(", "))).collect();
-    let laughs = format!("---\na0: &a0 [x, x, x, x, x, x, x, x, x]\n{laughs}");
+    let laughs = format!("a0: &a0 [x, x, x, x, x, x, x, x, x]\n{laughs}");
     assert!(run(&format!("{AGENT}{laughs}"), &[]).unwrap_err().why.contains("cannot be parsed"));
+}
+
+#[test]
+fn what_is_wrong_with_another_document_does_not_keep_the_edit_from_being_made() {
+    let change = [Change::set(&["spec", "text"], "other")];
+    let edited = AGENT.replace("plain", "other");
+    for beside in ["a: [\n", "a: {{ .Values.a }}\n", "a: *nothing\n", "a: 1\na: 2\n", "kind: List\nitems: [\n"] {
+        let (before, behind) = (format!("{beside}---\n{AGENT}"), format!("{AGENT}---\n{beside}"));
+        assert_eq!(run(&before, &change).unwrap(), format!("{beside}---\n{edited}"));
+        assert_eq!(run(&behind, &change).unwrap(), format!("{edited}---\n{beside}"));
+    }
+    let dots = format!("a: [\n...\n{AGENT}...\n# the end");
+    assert_eq!(run(&dots, &change).unwrap(), format!("a: [\n...\n{edited}...\n# the end"));
+    let marked = format!("\u{feff}# first\na: [\n---\n{AGENT}");
+    assert_eq!(run(&marked, &change).unwrap(), format!("\u{feff}# first\na: [\n---\n{edited}"));
+    let blocked = run("a: 1\n---\nkind: AgentRuntime\nmetadata: [\n", &change).unwrap_err();
+    assert_eq!(blocked.line, Some(4), "{blocked}");
+    let blocked = run(&format!("{AGENT}---\na: [\n---\n{AGENT}"), &change).unwrap_err();
+    assert!(blocked.why.ends_with("is in this file 2 times"), "{blocked}");
+}
+
+#[test]
+fn a_json_file_may_hold_several_values() {
+    let agent = |text: &str| {
+        let agent = json!({
+            "apiVersion": "omnia.altairalabs.ai/v1alpha1",
+            "kind": "AgentRuntime",
+            "metadata": {"name": "support-agent"},
+            "spec": {"text": text}
+        });
+        agent.to_string()
+    };
+    let key = key();
+    let target = Target { key: &key, default_namespace: "production" };
+    let file = TreePath::new("agents.json");
+    let change = [Change::set(&["spec", "text"], "other")];
+    for (before, behind) in [("", " {\"a\": 1}\n"), ("{\"a\": 1}{\"b\": 2} ", ""), ("{\n  \"a\": 1\n}\n", "\n{}\n")] {
+        let text = format!("{before}{}{behind}", agent("plain"));
+        let edited = open(&file, text.as_bytes(), target).unwrap().edit(&change, &[]).unwrap();
+        assert_eq!(String::from_utf8(edited).unwrap(), format!("{before}{}{behind}", agent("other")));
+    }
+    let broken = format!("{{\"a\": 1}}\n{}\n{{]", agent("plain"));
+    let blocked = open(&file, broken.as_bytes(), target).unwrap_err();
+    assert!(blocked.to_string().starts_with("agents.json:3: this is not JSON"), "{blocked}");
+}
+
+#[test]
+fn an_anchor_may_be_used_by_what_goes_in_the_same_edit() {
+    let text = AGENT.replace("  text: plain\n", "  ref: &ref\n    version: 1\n  next:\n    <<: *ref\n    version: 2\n");
+    let promote = [Change::set(&["spec", "ref", "version"], 2), Change::remove(&["spec", "next"])];
+    let edited = run(&text, &promote).unwrap();
+    assert_eq!(edited, AGENT.replace("  text: plain\n", "  ref: &ref\n    version: 2\n"));
+    let blocked = run(&text, &promote[..1]).unwrap_err();
+    assert!(blocked.why.contains("used again at line 17, which the edit would change too"), "{blocked}");
+    let taken = AGENT.replace("  text: plain\n", "  old: &old {a: 1}\n  new: {b: *old, c: 2}\n");
+    let remove = [Change::remove(&["spec", "old"]), Change::set(&["spec", "new"], json!({"c": 2}))];
+    assert_eq!(run(&taken, &remove).unwrap(), AGENT.replace("  text: plain\n", "  new: {c: 2}\n"));
+    assert!(run(&taken, &remove[..1]).unwrap_err().why.contains("in what would be removed is used again at line 15"));
 }
 
 #[test]

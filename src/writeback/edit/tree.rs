@@ -1,17 +1,13 @@
-//! Where things stand in a file: the syntax tree of `yaml-edit` as plain nodes with byte positions.
+//! Where things stand in a document: the syntax tree of `yaml-edit` as plain nodes with byte positions in the file.
 //!
 //! Only positions are taken from it. What things mean is read by [`super::data`].
+
+use std::ops::Range;
 
 use yaml_edit::{Mapping, Sequence, YamlFile, YamlNode};
 
 use super::Halt;
 use super::lines;
-
-/// The documents of a file that have content.
-#[derive(Debug)]
-pub(super) struct Tree {
-    pub(super) documents: Vec<Document>,
-}
 
 /// One document.
 #[derive(Debug)]
@@ -108,6 +104,31 @@ impl Node {
         self.anchor.as_ref().map_or(colon, |anchor| anchor.end)
     }
 
+    /// From places in a document to those in its file.
+    fn shift(&mut self, by: usize) {
+        self.start += by;
+        self.end += by;
+        if let Some(anchor) = &mut self.anchor {
+            anchor.end += by;
+        }
+        match &mut self.kind {
+            NodeKind::Scalar | NodeKind::Alias | NodeKind::Tagged => {}
+            NodeKind::Map { entries, .. } => {
+                for entry in entries {
+                    entry.start += by;
+                    entry.colon += by;
+                    entry.value.shift(by);
+                }
+            }
+            NodeKind::Seq { items, .. } => {
+                for item in items {
+                    item.start += by;
+                    item.value.shift(by);
+                }
+            }
+        }
+    }
+
     /// The anchors of this node and of everything in it.
     pub(super) fn anchors(&self) -> Vec<&str> {
         let mut anchors: Vec<&str> = self.anchor.iter().map(|anchor| anchor.name.as_str()).collect();
@@ -120,14 +141,16 @@ impl Node {
     }
 }
 
-/// Reads the places of a text that [`super::data`] has parsed before.
-pub(super) fn read(text: &str) -> Result<Tree, Halt> {
+/// Reads the places of the one document that stands there, which [`super::data`] has parsed before.
+pub(super) fn read(text: &str, at: Range<usize>) -> Result<Document, Halt> {
+    let start = at.start;
+    let text = &text[at];
     let parse = YamlFile::parse(text);
     let file = parse.tree();
     if !parse.errors().is_empty() || file.to_string() != text {
-        return Err(Halt::new(0, "the file is written in a way that Serin cannot edit safely"));
+        return Err(Halt::new(start, "this document is written in a way that Serin cannot edit safely"));
     }
-    let mut documents = Vec::new();
+    let mut found = None;
     for document in file.documents() {
         let mut reader = Reader { text, aliases: Vec::new() };
         let root = if let Some(mapping) = document.as_mapping() {
@@ -148,9 +171,15 @@ pub(super) fn read(text: &str) -> Result<Tree, Halt> {
         } else {
             continue;
         };
-        documents.push(Document { root, aliases: reader.aliases });
+        let document = Document { root, aliases: reader.aliases };
+        if found.replace(document).is_some() {
+            return Err(Halt::new(start, "the documents of this file cannot be told apart reliably"));
+        }
     }
-    Ok(Tree { documents })
+    let mut document = found.ok_or_else(|| Halt::new(start, "this document cannot be read reliably"))?;
+    document.root.shift(start);
+    document.aliases.iter_mut().for_each(|(_, at)| *at += start);
+    Ok(document)
 }
 
 struct Reader<'a> {

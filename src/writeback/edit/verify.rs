@@ -2,21 +2,35 @@
 
 use serde_json::Value;
 
-use super::data;
 use super::lines::{self, Splice};
+use super::{data, slices};
+use crate::ids::TreePath;
 
-/// Whether the documents of `edited` are exactly the intended ones.
-pub(super) fn documents(edited: &str, intended: &[Value]) -> Result<(), String> {
-    let found = data::parse(edited).map_err(|error| {
-        format!("the edit would leave a file that cannot be read ({}), so it was not made", error.why)
-    })?;
-    if found == intended {
-        return Ok(());
+/// Whether the document `index` of `edited` is exactly the intended one, and the others are those of `old`, byte for byte.
+pub(super) fn documents(
+    file: &TreePath,
+    old: &str,
+    edited: &str,
+    index: usize,
+    intended: &Value,
+) -> Result<(), String> {
+    let unreadable = |why: &str| format!("the edit would leave a file that cannot be read ({why}), so it was not made");
+    let before = slices(file, old).map_err(|error| unreadable(&error.why))?;
+    let after = slices(file, edited).map_err(|error| unreadable(&error.why))?;
+    if before.len() != after.len() {
+        return Err("the edit would also change the number of documents, so it was not made".to_owned());
     }
-    let place = if found.len() == intended.len() {
-        found.iter().zip(intended).find_map(|(found, intended)| first_difference(found, intended, ""))
-    } else {
-        None
+    for (number, (before, after)) in before.iter().zip(&after).enumerate() {
+        if number != index && before.text != after.text {
+            return Err("the edit would also change another document, so it was not made".to_owned());
+        }
+    }
+    let text = after.get(index).map(|document| document.text).unwrap_or_default();
+    let found = data::parse(text).map_err(|error| unreadable(&error.why))?;
+    let place = match &found[..] {
+        [found] if found == intended => return Ok(()),
+        [found] => first_difference(found, intended, ""),
+        _ => None,
     };
     let place = place.unwrap_or_else(|| "the number of documents".to_owned());
     Err(format!("the edit would also change {place}, so it was not made"))
