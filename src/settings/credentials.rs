@@ -100,7 +100,7 @@ impl CredentialFields {
     }
 
     /// Whether they say by themselves how to get in.
-    fn opens(&self) -> bool {
+    pub(crate) fn opens(&self) -> bool {
         self.dir.is_some() || self.has_secret() || self.private_key_file.is_some()
     }
 
@@ -118,6 +118,11 @@ impl CredentialFields {
         }
     }
 
+    /// Those of them that may be shown to another server than the one that they were written for.
+    pub(crate) fn for_elsewhere(self) -> Self {
+        Self { username: None, ..self.without_secrets() }
+    }
+
     /// These, and what they leave open from a `weaker` place that speaks of the same source. All that opens a repository is
     /// one choice.
     fn over(self, weaker: Self) -> Self {
@@ -128,8 +133,7 @@ impl CredentialFields {
     /// These, and what they leave open from the defaults, which may have been written for another server: where it is said
     /// how to get in, here or in the address (`has_login`), neither a secret nor a user of theirs goes there.
     fn or_default(self, defaults: Self, has_login: bool) -> Self {
-        let defaults =
-            if self.opens() || has_login { Self { username: None, ..defaults.without_secrets() } } else { defaults };
+        let defaults = if self.opens() || has_login { defaults.for_elsewhere() } else { defaults };
         self.filled_up(defaults)
     }
 
@@ -577,6 +581,33 @@ mod tests {
         let loaded = good(&[&format!("--credentials-dir={dir}")], Some(&file));
         let access = &loaded.settings.sources[0].access;
         assert!(access.token.is_none() && access.folder.is_some() && access.username.is_some());
+    }
+
+    #[test]
+    fn a_flag_for_another_server_does_not_get_what_the_file_says_for_its_own() {
+        let folder = folder(&[("t", "x"), ("d", "x")]);
+        let dir = folder.path().display();
+        let own = format!(
+            "clusterName: c\nsources:\n- {{name: a, repo: https://h/a.git, credentials: {{username: ann, tokenFile: {dir}/t}}}}\n"
+        );
+        let defaults = format!(
+            "clusterName: c\ndefaults: {{credentials: {{username: ann, tokenFile: {dir}/t}}}}\nsources:\n- {{name: a, repo: https://h/a.git}}\n"
+        );
+        for file in [&own, &defaults] {
+            for elsewhere in ["https://other/a.git", "https://h:8443/a.git", "http://h/a.git"] {
+                let loaded = good(&["--repo", elsewhere], Some(file));
+                let access = &loaded.settings.sources[0].access;
+                assert!(access.token.is_none() && access.username.is_none(), "{elsewhere}");
+                let told = format!("credentials for https://h/a.git in the settings file are not used for {elsewhere}");
+                assert!(loaded.warnings.iter().any(|warning| warning.contains(&told)), "{:?}", loaded.warnings);
+            }
+            for same in ["https://h/b.git", "https://H/a.git"] {
+                let loaded = good(&["--repo", same], Some(file));
+                assert!(loaded.settings.sources[0].access.token.is_some(), "{same}");
+            }
+            let given = good(&["--repo", "https://other/a.git", &format!("--token-file={dir}/d")], Some(file));
+            assert!(given.settings.sources[0].access.token.is_some(), "what is given beside it is for it");
+        }
     }
 
     #[test]

@@ -191,6 +191,22 @@ impl RepoAddress {
         self.canonical() == other.canonical()
     }
 
+    /// Whether a secret that is meant for the other goes to the same server, on the same kind of way.
+    pub(crate) fn is_on_server_of(&self, other: &Self) -> bool {
+        self.scheme == other.scheme && self.server().eq_ignore_ascii_case(other.server())
+    }
+
+    /// Host and port, as far as they are said; empty on this machine.
+    fn server(&self) -> &str {
+        let (rest, ends) = match self.address.split_once("://") {
+            Some((_, rest)) => (rest, '/'),
+            None if self.scheme == Scheme::Ssh => (self.address.as_str(), ':'),
+            None => return "",
+        };
+        let rest = rest.rsplit_once('@').map_or(rest, |(_, at)| at);
+        rest.split(ends).next().unwrap_or_default()
+    }
+
     /// The address in one spelling, to compare it.
     fn canonical(&self) -> String {
         let address = match self.address.split_once("://") {

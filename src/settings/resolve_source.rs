@@ -96,7 +96,7 @@ fn resolve_source(
     defaults: &SourceFields,
     cluster: &ClusterName,
 ) -> Option<Setting<SourceSettings>> {
-    let FileSource { at, name, repo, branch, tag, commit, path, webhook, adopt_from, fields } = source;
+    let FileSource { at, name, repo, branch, tag, commit, path, webhook, adopt_from, mut fields } = source;
     let in_source = |field: &str| format!("sources[{index}].{field}");
     // Flag or variable, then the source itself, then the file's defaults.
     let pick = |flag: &Option<Text>, own: Option<Text>, default: &Option<Text>| {
@@ -109,6 +109,7 @@ fn resolve_source(
     };
     required(resolver, &name, "name");
     let name = resolver.parse(&in_source("name"), name, parse_source_name);
+    let in_file = repo.as_ref().and_then(|repo| RepoAddress::parse(&repo.value, resolver.base(&repo.origin)).ok());
     let repo = stronger(flags.repo.clone(), repo);
     required(resolver, &repo, "repo");
     let repo_at = repo.as_ref().map(|repo| repo.origin.clone());
@@ -158,8 +159,19 @@ fn resolve_source(
     let webhook = resolve_webhook(resolver, index, webhook);
     let adopt_from = resolve_list(resolver, &in_source("adoptFrom"), adopt_from, parse_source_name).unwrap_or_default();
     let (repo, origin) = (repo?, repo_at.unwrap_or_else(|| at.clone()));
+    let mut default_credentials = defaults.credentials.clone();
+    if let Some(in_file) = in_file.filter(|in_file| !repo.is_on_server_of(in_file)) {
+        // A flag has another server than the file, which must not see what opens the one of the file.
+        if fields.credentials.opens() || default_credentials.opens() {
+            resolver.warnings.push(format!(
+                "the credentials for {in_file} in the settings file are not used for {repo}; those of flags and variables are"
+            ));
+        }
+        fields.credentials = fields.credentials.for_elsewhere();
+        default_credentials = default_credentials.for_elsewhere();
+    }
     let access =
-        resolve_access(resolver, index, &repo, &origin, &flags.credentials, fields.credentials, &defaults.credentials);
+        resolve_access(resolver, index, &repo, &origin, &flags.credentials, fields.credentials, &default_credentials);
     let (name, revision) = (name?, revision?);
     let settings = SourceSettings {
         name,
