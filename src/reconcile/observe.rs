@@ -36,15 +36,19 @@ impl Core {
             });
         }
         let named = referents_of(&live);
-        let mut referents = named.referents(live.namespace());
-        // Noted before they are read: a change in between wakes this agent again.
-        self.note_references(agent, referents.clone());
-        let packs = self.packs(live.namespace(), &named.packs).await?;
-        let providers = self.referenced(&Kind::PROVIDER, &named.providers).await?;
+        let (packs, providers) = loop {
+            let packs = self.packs(live.namespace(), &named.packs).await?;
+            let providers = self.referenced(&Kind::PROVIDER, &named.providers).await?;
+            let secrets = providers.iter().flatten().filter_map(|provider| workload::credential_secret(provider));
+            let read = packs.iter().map(|pack| pack.key()).chain(secrets).map(Referent::Object);
+            let referents = named.referents(live.namespace()).into_iter().chain(read).collect();
+            // What is noted before it is read wakes this agent when it changes; of what is new, nobody knows that it has not
+            // changed in between.
+            if !self.note_references(agent, referents) {
+                break (packs, providers);
+            }
+        };
         let known = providers.as_deref().unwrap_or_default();
-        let secrets = known.iter().filter_map(|provider| workload::credential_secret(provider));
-        referents.extend(packs.iter().map(|pack| pack.key()).chain(secrets).map(Referent::Object));
-        self.note_references(agent, referents);
         Ok(World {
             origin,
             packs,

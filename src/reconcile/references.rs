@@ -30,8 +30,9 @@ pub(super) struct References {
 }
 
 impl References {
-    /// From now on, `agent` refers to these.
-    fn note(&mut self, agent: &AgentKey, referents: BTreeSet<Referent>) {
+    /// From now on, `agent` refers to these, whatever it referred to before. Says whether any of them is new.
+    fn note(&mut self, agent: &AgentKey, referents: BTreeSet<Referent>) -> bool {
+        let mut is_more = false;
         let before = self.referents.remove(agent).unwrap_or_default();
         for gone in before.iter().filter(|before| !referents.contains(before.as_ref())) {
             if let Some(known) = self.referrers.get_mut(gone) {
@@ -46,6 +47,7 @@ impl References {
             let referent = match before.iter().find(|before| ***before == referent) {
                 Some(known) => Arc::clone(known),
                 None => {
+                    is_more = true;
                     let referent = Arc::new(referent);
                     let referrers = self.referrers.entry(Arc::clone(&referent)).or_default();
                     referrers.reserve_exact(1);
@@ -58,30 +60,24 @@ impl References {
         if !noted.is_empty() {
             self.referents.insert(agent.clone(), noted);
         }
+        is_more
     }
 
     fn to(&self, referent: &Referent) -> BTreeSet<AgentKey> {
         self.referrers.get(referent).into_iter().flatten().cloned().collect()
     }
-
-    /// Who refers to any pack of a namespace.
-    fn to_packs(&self, namespace: &str) -> BTreeSet<AgentKey> {
-        let is_there = |referent: &Referent| matches!(referent, Referent::Pack(of, _) if of == namespace);
-        let from = Referent::Pack(namespace.to_owned(), String::new());
-        let packs = self.referrers.range(from..).take_while(|(referent, _)| is_there(referent));
-        packs.flat_map(|(_, agents)| agents).cloned().collect()
-    }
 }
 
 impl Core {
-    /// Notes what an agent refers to. To be called before it is read: a change in between wakes the agent again.
-    pub(super) fn note_references(&self, agent: &AgentKey, referents: BTreeSet<Referent>) {
-        self.references().note(agent, referents);
+    /// Notes what an agent refers to, and no more what it referred to before. Says whether any of it is new: what changed
+    /// there before it was noted has not woken the agent.
+    pub(super) fn note_references(&self, agent: &AgentKey, referents: BTreeSet<Referent>) -> bool {
+        self.references().note(agent, referents)
     }
 
     /// `agent` is gone: it refers to nothing.
     pub(super) fn forget_references(&self, agent: &AgentKey) {
-        self.note_references(agent, BTreeSet::new());
+        let _ = self.note_references(agent, BTreeSet::new());
     }
 
     /// The agents that refer to an object.
@@ -89,20 +85,16 @@ impl Core {
         self.references().to(&Referent::Object(object.clone()))
     }
 
-    /// The agents that refer to the pack which has `changed` as one of its versions. One that cannot be read any more may
-    /// have been of any pack.
+    /// The agents that refer to the pack which has `changed` as one of its versions, or did so when they were looked at.
     pub(super) async fn referrers_of_pack(&self, changed: &ObjectKey) -> Result<BTreeSet<AgentKey>, PassError> {
         let pack = self.get(changed).await?;
+        let name = pack.as_ref().and_then(|pack| pack.text(PACK_NAME));
         let references = self.references();
-        Ok(match pack.as_ref().and_then(|pack| pack.text(PACK_NAME)) {
-            Some(name) => {
-                let mut agents = references.to(&Referent::Pack(changed.namespace.clone(), name.to_owned()));
-                // It may have been of another pack before.
-                agents.extend(references.to(&Referent::Object(changed.clone())));
-                agents
-            }
-            None => references.to_packs(&changed.namespace),
-        })
+        let mut agents = references.to(&Referent::Object(changed.clone()));
+        if let Some(name) = name {
+            agents.extend(references.to(&Referent::Pack(changed.namespace.clone(), name.to_owned())));
+        }
+        Ok(agents)
     }
 
     fn references(&self) -> MutexGuard<'_, References> {
@@ -177,8 +169,9 @@ mod tests {
     #[test]
     fn a_change_leads_to_those_who_refer_to_it_now() {
         let mut references = References::default();
-        references.note(&agent("a"), [pack("one"), provider("big")].into());
-        references.note(&agent("b"), [pack("one")].into());
+        assert!(references.note(&agent("a"), [pack("one"), provider("big")].into()));
+        assert!(references.note(&agent("b"), [pack("one")].into()));
+        assert!(!references.note(&agent("b"), [pack("one")].into()));
         assert_eq!(names(references.to(&pack("one"))), ["a", "b"]);
         assert_eq!(names(references.to(&provider("big"))), ["a"]);
         references.note(&agent("a"), [pack("two"), provider("big")].into());
@@ -187,14 +180,5 @@ mod tests {
         references.note(&agent("a"), BTreeSet::new());
         references.note(&agent("b"), BTreeSet::new());
         assert!(references.referrers.is_empty() && references.referents.is_empty(), "nothing is kept of who is gone");
-    }
-
-    #[test]
-    fn a_pack_of_which_nothing_is_known_leads_to_all_who_refer_to_a_pack_of_its_namespace() {
-        let mut references = References::default();
-        references.note(&agent("a"), [pack("one"), provider("big")].into());
-        references.note(&agent("b"), [provider("big")].into());
-        references.note(&agent("c"), [Referent::Pack("shop-2".to_owned(), "one".to_owned())].into());
-        assert_eq!(names(references.to_packs("shop")), ["a"]);
     }
 }

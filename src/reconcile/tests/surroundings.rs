@@ -197,3 +197,22 @@ fn an_agent_has_a_memo_exactly_while_it_is_rolled_out() {
     assert_eq!((bench.promotions(), bench.version().as_str()), (1, "2.0.0"));
     assert_eq!(bench.core.memos.count(), 0, "promoted, and at rest again");
 }
+
+#[test]
+fn a_pack_that_goes_leads_to_those_who_used_it_and_to_nobody_else() {
+    let mut bench = Bench::alone("[{setWeight: 100}]");
+    bench.run_for(20);
+    let other = json!({
+        "apiVersion": "omnia.altairalabs.ai/v1alpha1", "kind": "PromptPack",
+        "metadata": {"name": "other-1-0-0", "namespace": "prod"},
+        "spec": {"packName": "other", "version": "1.0.0"},
+    });
+    bench.cluster.create("kubectl", &manifest(other)).unwrap();
+    let referrers = |name: &str| {
+        let key = ObjectKey::new(Kind::PROMPT_PACK, "prod", name);
+        bench.cluster.delete_by_hand("kubectl", &key);
+        bench.core.referrers_of_pack(&key).now_or_never().unwrap().unwrap()
+    };
+    assert!(referrers("other-1-0-0").is_empty());
+    assert_eq!(referrers("pack-1-0-0"), [AgentKey::new("prod", "agent")].into());
+}
