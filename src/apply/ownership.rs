@@ -26,7 +26,7 @@ pub struct Claimant<'a> {
     pub rules: &'a Rules,
     /// What it says; `None`: it is not read yet.
     pub desired: Option<&'a Desired>,
-    /// Whether its repository was asked at least once, whatever the answer.
+    /// Whether it is known what it holds, or that this cannot be known for now.
     pub was_asked: bool,
     /// Whether it follows the same branch as the source that is synced, and is at another commit of it: what that commit
     /// has moved from one folder to the other, it does not hold yet.

@@ -10,7 +10,8 @@ use crate::ids::AgentKey;
 use crate::object::{Kind, Object, ObjectKey};
 use crate::reconcile::leader::Leading;
 use crate::reconcile::memory::Asked;
-use crate::reconcile::source::{Loaded, Retraction, Source};
+use crate::reconcile::outbox::Retraction;
+use crate::reconcile::source::{Loaded, Source};
 use crate::reconcile::sync::REFUSED_RETRY;
 use crate::reconcile::{Core, Key, Next, PassError};
 use crate::rollout::{Effect, GitView, ManifestStanding, Origin, Publish, Record, Verdict, World, evaluate_with};
@@ -51,14 +52,14 @@ impl Core {
         if let Some(source) = source {
             // What another source was to write down about it is not its business any more.
             for other in self.sources.values().filter(|other| !Arc::ptr_eq(other, source)) {
-                let (Retraction::Done | Retraction::TooLate) = other.retract(agent);
+                let (Retraction::Done | Retraction::TooLate) = other.outbox().retract(agent);
             }
         }
         if verdict.decision.is_none() {
             // A decision that is no longer due is taken back before anything happens because it is not. If its push has
             // begun meanwhile, the engine must know before it answers.
             let is_known = matches!(&world.origin, Origin::Git(GitView { publish: Publish::Pushing { .. }, .. }));
-            if source.is_some_and(|source| source.retract(agent) == Retraction::TooLate) && !is_known {
+            if source.is_some_and(|source| source.outbox().retract(agent) == Retraction::TooLate) && !is_known {
                 return Err(PassError::Pushing(agent.clone()));
             }
         }

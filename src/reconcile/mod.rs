@@ -12,6 +12,7 @@ pub mod leader;
 mod memory;
 mod memos;
 mod observe;
+mod outbox;
 mod owners;
 mod publish;
 pub mod queue;
@@ -305,7 +306,7 @@ impl Core {
         // Of an agent that is gone it may have been missed that it went.
         let agents: BTreeSet<AgentKey> = live.chain(self.agents().keys().cloned()).collect();
         keys.extend(agents.into_iter().map(Key::Agent));
-        let decided = self.sources.iter().filter(|(_, source)| source.has_decisions());
+        let decided = self.sources.iter().filter(|(_, source)| source.outbox().has_decisions());
         keys.extend(decided.map(|(name, _)| Key::Publish(name.clone())));
         for (name, source) in self.sources.iter().filter(|(_, source)| source.loaded().is_some()) {
             source.sync_whole_next();
@@ -322,7 +323,7 @@ impl Core {
                 let sync = source.awaits_sync().then(|| Key::Sync(name.clone()));
                 sync.into_iter()
                     .chain(self.contested_syncs(name))
-                    .chain(source.decided_agents().into_iter().map(Key::Agent))
+                    .chain(source.outbox().decided_agents().into_iter().map(Key::Agent))
                     .collect()
             }
             // A sync that does not get through does not keep the agents from theirs.

@@ -39,7 +39,7 @@ impl Core {
         let (mut races, mut refusals, mut one_by_one) = (0, 0, false);
         let mut tried: BTreeSet<AgentKey> = BTreeSet::new();
         while races < RACES {
-            if !source.has_decisions() {
+            if !source.outbox().has_decisions() {
                 return Ok(next);
             }
             // The decisions are judged by what the branch says now.
@@ -47,7 +47,7 @@ impl Core {
             let tip = match source.fetch(self.clock.now()).await {
                 Ok(tip) => tip,
                 Err(error) => {
-                    source.delay_pending(&error.to_string());
+                    source.outbox().delay_pending(&error.to_string());
                     return Err(error.into());
                 }
             };
@@ -59,7 +59,7 @@ impl Core {
             }
             leading.check()?;
             let batch = if refusals < REFUSALS {
-                batch(source.pending(&loaded.commit), one_by_one, &tried)
+                batch(source.outbox().pending(&loaded.commit), one_by_one, &tried)
             } else {
                 Vec::new()
             };
@@ -81,7 +81,7 @@ impl Core {
                 Pushed::Done => tried.extend(decisions.iter().map(|decision| decision.agent.clone())),
                 Pushed::TooLate => races += 1,
                 Pushed::Refused(why) if others.is_empty() => {
-                    source.refuse(first, &why, self.clock.now());
+                    source.outbox().refuse(first, &why, self.clock.now());
                     tried.insert(first.agent.clone());
                     (refusals, one_by_one) = (refusals + 1, false);
                 }
@@ -103,11 +103,11 @@ impl Core {
         let mut texts: BTreeMap<TreePath, Vec<u8>> = BTreeMap::new();
         let (mut commits, mut decisions) = (Vec::new(), Vec::new());
         // From here on a decision cannot be taken back; each one that is not pushed is let go again below.
-        let mut taken = VecDeque::from(source.begin_push(batch));
+        let mut taken = VecDeque::from(source.outbox().begin_push(batch));
         while let Some(decision) = taken.pop_front() {
             let Some(file) = file_of(loaded, &decision) else {
                 let why = format!("{} is not in git any more, or not valid there", decision.agent);
-                source.void(&decision, &loaded.commit, why);
+                source.outbox().void(&decision, &loaded.commit, why);
                 continue;
             };
             if !texts.contains_key(&file) {
@@ -116,7 +116,7 @@ impl Core {
                     Err(error) => {
                         decisions.push(decision);
                         decisions.extend(taken);
-                        source.delay(&decisions, &error.to_string());
+                        source.outbox().delay(&decisions, &error.to_string());
                         return Err(error);
                     }
                 };
@@ -126,7 +126,7 @@ impl Core {
             match plan(&decision, &file, text, &source.options.rules.default_namespace) {
                 Planned::Edit { .. } if !self.may_go_out(&decision) => {
                     // It is not in git, so that its agent can take it back.
-                    source.delay(&[decision], "the watch of Deployments does not work");
+                    source.outbox().delay(&[decision], "the watch of Deployments does not work");
                     next.later.push(self.later(Key::Publish(source.options.name.clone()), UNSEEN_RETRY));
                 }
                 Planned::Edit { path, contents } => {
@@ -139,7 +139,7 @@ impl Core {
                     });
                     decisions.push(decision);
                 }
-                Planned::AlreadyTrue => source.settle(&decision),
+                Planned::AlreadyTrue => source.outbox().settle(&decision),
                 Planned::Void { why } => {
                     event::DecisionVoided {
                         agent: &decision.agent,
@@ -148,7 +148,7 @@ impl Core {
                         why: &why,
                     }
                     .emit(&self.metrics);
-                    source.void(&decision, &loaded.commit, why);
+                    source.outbox().void(&decision, &loaded.commit, why);
                 }
                 Planned::Blocked(blocked) => {
                     let why = blocked.to_string();
@@ -159,7 +159,7 @@ impl Core {
                         why: &why,
                     }
                     .emit(&self.metrics);
-                    source.block(&decision, &loaded.commit, why);
+                    source.outbox().block(&decision, &loaded.commit, why);
                 }
             }
         }
@@ -191,9 +191,9 @@ impl Core {
         let outcome = source.repository.publish(&publication).await.inspect_err(|error| {
             event::PublishFailed { source: name, branch, error }.emit(&self.metrics);
             match error {
-                RepositoryError::Commit { .. } => source.delay(decisions, &error.to_string()),
+                RepositoryError::Commit { .. } => source.outbox().delay(decisions, &error.to_string()),
                 // Nobody knows whether the push arrived: the decisions stay in doubt until the next fetch tells.
-                _ => source.doubt(decisions, &error.to_string()),
+                _ => source.outbox().doubt(decisions, &error.to_string()),
             }
         });
         match outcome? {
@@ -207,7 +207,7 @@ impl Core {
                 // between sees them still on their way, never a decision that is neither.
                 self.load(source, asking, tip).await?;
                 for decision in decisions {
-                    source.settle(decision);
+                    source.outbox().settle(decision);
                     next.now.push(Key::Agent(decision.agent.clone()));
                 }
                 // Those whose decisions did not come to a commit say why.
@@ -218,13 +218,13 @@ impl Core {
             PublishOutcome::RemoteMoved { found } => {
                 event::PublishRaced { source: name, branch, expected: &loaded.commit, found: found.as_ref() }
                     .emit(&self.metrics);
-                source.delay(decisions, "somebody else pushed first");
+                source.outbox().delay(decisions, "somebody else pushed first");
                 Ok(Pushed::TooLate)
             }
             PublishOutcome::Refused { why } => {
                 event::PublishRefused { source: name, branch, why: &why }.emit(&self.metrics);
                 let why = format!("{} refuses the push to {branch}: {why}", source.repository.address());
-                source.delay(decisions, &why);
+                source.outbox().delay(decisions, &why);
                 Ok(Pushed::Refused(why))
             }
         }
@@ -247,7 +247,7 @@ impl Core {
 
     /// The agents with decisions show what these wait for.
     fn wake_decided(&self, source: &Source, next: &mut Next) {
-        next.now.extend(source.decided_agents().into_iter().map(Key::Agent));
+        next.now.extend(source.outbox().decided_agents().into_iter().map(Key::Agent));
     }
 }
 

@@ -12,6 +12,7 @@ use crate::manifest::{
     Desired, Diagnostic, Intake, LoadedFile, MANIFEST_ENDINGS, Rules, Schemas, assemble, is_manifest, load_file,
 };
 use crate::object::{Object, ObjectKey};
+use crate::reconcile::outbox::Outbox;
 use crate::rollout::{Decision, Publish};
 
 /// How many files are read from the mirror at once: at most 128 MiB where each has the largest size that is read.
@@ -48,6 +49,7 @@ pub struct Source {
     pub repository: Arc<dyn Repository>,
     schemas: Arc<Schemas>,
     state: Mutex<State>,
+    outbox: Mutex<Outbox>,
     /// Held from asking the remote to having loaded the answer.
     asking: tokio::sync::Mutex<()>,
     first_fetch: tokio::sync::watch::Sender<Option<String>>,
@@ -61,13 +63,14 @@ struct State {
     /// All that is in the cluster since the last sync; `None`: it is to be looked at as a whole.
     synced_whole: Option<Arc<Loaded>>,
     cache: Arc<BTreeMap<TreePath, (BlobId, Arc<LoadedFile>)>>,
-    outbox: BTreeMap<AgentKey, Posted>,
     refused: BTreeMap<ObjectKey, String>,
     /// Objects that are gone from git and stay because of another source, with why.
     kept: BTreeMap<ObjectKey, String>,
     /// Whether what the last whole sync could do depends on other sources.
     is_contested: bool,
     failed_fetches: u32,
+    /// Whether the repository, or a commit of it, could not be read since the start.
+    has_failed: bool,
     published: Option<(CommitSha, Timestamp)>,
     /// How often it has started over: what began before that is of no account any more.
     era: u64,
@@ -151,37 +154,6 @@ fn in_short<'a>(mut problems: impl Iterator<Item = &'a Diagnostic>) -> String {
     }
 }
 
-/// Whether a decision could be taken back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Retraction {
-    /// There is none any more.
-    Done,
-    /// It is being pushed.
-    TooLate,
-}
-
-/// A decision on its way to the branch.
-#[derive(Clone)]
-struct Posted {
-    decision: Decision,
-    state: PostState,
-    /// When the server refused it although it was pushed alone: it is not to hold up the others.
-    refused_at: Option<Timestamp>,
-}
-
-#[derive(Clone)]
-enum PostState {
-    /// To be written; the text says why it is not yet, empty before the first try.
-    Pending(String),
-    /// Being pushed, or pushed without an answer; the text says why there is none. Only a look at the remote can tell.
-    Pushing(String),
-    /// Cannot be written at this commit.
-    Blocked { at: CommitSha, why: String },
-    /// Did not apply to the manifest at this commit any more. If the engine decides the same again with that commit
-    /// before it, something is wrong, and trying again and again would not mend it.
-    Void { at: CommitSha, why: String },
-}
-
 impl Source {
     /// A source that has not looked at its repository yet.
     pub fn new(options: SourceOptions, repository: Arc<dyn Repository>, schemas: Arc<Schemas>) -> Self {
@@ -190,6 +162,7 @@ impl Source {
             repository,
             schemas,
             state: Mutex::default(),
+            outbox: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
             first_fetch: tokio::sync::watch::Sender::new(None),
         }
@@ -229,6 +202,14 @@ impl Source {
         asking: &Asking<'_>,
         commit: &CommitSha,
     ) -> Result<Arc<Loaded>, RepositoryError> {
+        let answer = self.read_answer(asking, commit).await;
+        if answer.is_err() {
+            self.state().has_failed = true;
+        }
+        answer
+    }
+
+    async fn read_answer(&self, asking: &Asking<'_>, commit: &CommitSha) -> Result<Arc<Loaded>, RepositoryError> {
         if let Some(loaded) = self.loaded()
             && loaded.commit == *commit
         {
@@ -287,10 +268,11 @@ impl Source {
         state.loaded = None;
         state.synced = None;
         state.synced_whole = None;
-        state.outbox.clear();
         state.refused.clear();
         state.published = None;
+        state.has_failed = false;
         drop(state);
+        *self.outbox() = Outbox::default();
         self.first_fetch.send_replace(None);
     }
 
@@ -331,9 +313,11 @@ impl Source {
             && !state.kept.contains_key(key)
     }
 
-    /// Whether its repository was asked at least once, whatever the answer.
+    /// Whether it is known what it holds, or that this cannot be known for now. A commit that is fetched and not loaded yet
+    /// is no answer.
     pub(crate) fn was_asked(&self) -> bool {
-        self.first_fetch.borrow().is_some()
+        let state = self.state();
+        state.loaded.is_some() || state.has_failed
     }
 
     /// Takes in what a sync of everything has found about other sources. Gives back what stays since now although it is
@@ -374,156 +358,22 @@ impl Source {
         state.loaded.as_ref().is_some_and(|loaded| state.synced.as_ref() != Some(&loaded.commit))
     }
 
-    /// Takes a decision on its way to the branch. One that is there already stays as it is. Says whether there is
-    /// something new to publish: what is there already has a publication under way, or a time for the next try.
-    #[must_use]
-    pub(crate) fn post(&self, decision: &Decision) -> bool {
-        let mut state = self.state();
-        let tip = state.loaded.as_ref().map(|loaded| loaded.commit.clone());
-        if let Some(posted) = state.outbox.get_mut(&decision.agent) {
-            let is_same = posted.decision == *decision;
-            match &posted.state {
-                PostState::Pushing(_) => return false,
-                PostState::Void { at, why } if is_same && tip.as_ref() == Some(at) => {
-                    posted.state = PostState::Blocked { at: at.clone(), why: why.clone() };
-                    return false;
-                }
-                PostState::Pending(_) | PostState::Blocked { .. } if is_same => return false,
-                PostState::Pending(_) | PostState::Blocked { .. } | PostState::Void { .. } => {}
-            }
-        }
-        let posted = Posted { decision: decision.clone(), state: PostState::Pending(String::new()), refused_at: None };
-        state.outbox.insert(decision.agent.clone(), posted);
-        true
+    /// What is on its way to the branch.
+    pub(crate) fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        // Each change of it is whole in itself.
+        self.outbox.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Takes back the decision about an agent, unless it is being pushed: then the answer of git comes first.
-    pub(crate) fn retract(&self, agent: &AgentKey) -> Retraction {
-        let mut state = self.state();
-        match state.outbox.get(agent).map(|posted| &posted.state) {
-            Some(PostState::Pushing(_)) => Retraction::TooLate,
-            Some(PostState::Pending(_) | PostState::Blocked { .. }) => {
-                state.outbox.remove(agent);
-                Retraction::Done
-            }
-            Some(PostState::Void { .. }) | None => Retraction::Done,
-        }
+    /// Takes a decision on its way to the branch, as [`Outbox::post`] does.
+    #[must_use]
+    pub(crate) fn post(&self, decision: &Decision) -> bool {
+        let tip = self.loaded().map(|loaded| loaded.commit.clone());
+        self.outbox().post(decision, tip.as_ref())
     }
 
     /// What became of the decision about an agent that was posted last.
     pub(crate) fn publish_state(&self, agent: &AgentKey) -> Publish {
-        if self.options.branch.is_none() {
-            return Publish::ReadOnly;
-        }
-        let state = self.state();
-        let Some(posted) = state.outbox.get(agent) else { return Publish::Idle };
-        let rollout = posted.decision.rollout.clone();
-        match &posted.state {
-            PostState::Pending(why) => Publish::Pending { rollout, why: why.clone() },
-            PostState::Pushing(why) => Publish::Pushing { rollout, why: why.clone() },
-            PostState::Blocked { why, .. } => Publish::Blocked { rollout, why: why.clone() },
-            PostState::Void { .. } => Publish::Idle,
-        }
-    }
-
-    /// The decisions that are to be written on top of `tip`, by agent, each with the time when the server refused it alone.
-    /// What was blocked at another commit is tried again.
-    pub(crate) fn pending(&self, tip: &CommitSha) -> Vec<(Decision, Option<Timestamp>)> {
-        let mut state = self.state();
-        for posted in state.outbox.values_mut() {
-            if matches!(&posted.state, PostState::Blocked { at, .. } if at != tip) {
-                posted.state = PostState::Pending(String::new());
-            }
-        }
-        let is_open = |posted: &&Posted| matches!(posted.state, PostState::Pending(_) | PostState::Pushing(_));
-        state.outbox.values().filter(is_open).map(|posted| (posted.decision.clone(), posted.refused_at)).collect()
-    }
-
-    /// Those of `decisions` that nobody has taken back meanwhile; from now on nobody can.
-    pub(crate) fn begin_push(&self, decisions: Vec<Decision>) -> Vec<Decision> {
-        let mut state = self.state();
-        let mut kept = Vec::new();
-        for decision in decisions {
-            if let Some(posted) = state.outbox.get_mut(&decision.agent)
-                && posted.decision == decision
-            {
-                // What was the matter before is the last that is known until there is an answer.
-                let why = match &posted.state {
-                    PostState::Pending(why) | PostState::Pushing(why) => why.clone(),
-                    PostState::Blocked { .. } | PostState::Void { .. } => String::new(),
-                };
-                posted.state = PostState::Pushing(why);
-                kept.push(decision);
-            }
-        }
-        kept
-    }
-
-    /// Whether any decision is still to reach the branch.
-    pub(crate) fn has_decisions(&self) -> bool {
-        self.state().outbox.values().any(|posted| !matches!(posted.state, PostState::Void { .. }))
-    }
-
-    /// The agents that have one.
-    pub(crate) fn decided_agents(&self) -> Vec<AgentKey> {
-        self.state().outbox.keys().cloned().collect()
-    }
-
-    /// The decision is in git, or git says so without it.
-    pub(crate) fn settle(&self, decision: &Decision) {
-        let mut state = self.state();
-        if state.outbox.get(&decision.agent).is_some_and(|posted| posted.decision == *decision) {
-            state.outbox.remove(&decision.agent);
-        }
-    }
-
-    /// Nothing of these reached the branch: they wait.
-    pub(crate) fn delay(&self, decisions: &[Decision], why: &str) {
-        for decision in decisions {
-            self.mark(decision, PostState::Pending(why.to_owned()));
-        }
-    }
-
-    /// The server does not take this decision, whatever else is in the push.
-    pub(crate) fn refuse(&self, decision: &Decision, why: &str, now: Timestamp) {
-        self.mark(decision, PostState::Pending(why.to_owned()));
-        if let Some(posted) = self.state().outbox.get_mut(&decision.agent) {
-            posted.refused_at = Some(now);
-        }
-    }
-
-    /// Nobody can say whether these have reached the branch.
-    pub(crate) fn doubt(&self, decisions: &[Decision], why: &str) {
-        for decision in decisions {
-            self.mark(decision, PostState::Pushing(why.to_owned()));
-        }
-    }
-
-    /// The remote does not answer: what waits, waits for that. What was being pushed stays in doubt.
-    pub(crate) fn delay_pending(&self, why: &str) {
-        for posted in self.state().outbox.values_mut() {
-            if let PostState::Pending(text) | PostState::Pushing(text) = &mut posted.state {
-                why.clone_into(text);
-            }
-        }
-    }
-
-    /// The decision cannot be written at `at`.
-    pub(crate) fn block(&self, decision: &Decision, at: &CommitSha, why: String) {
-        self.mark(decision, PostState::Blocked { at: at.clone(), why });
-    }
-
-    /// The decision does not apply to the manifest at `at`.
-    pub(crate) fn void(&self, decision: &Decision, at: &CommitSha, why: String) {
-        self.mark(decision, PostState::Void { at: at.clone(), why });
-    }
-
-    fn mark(&self, decision: &Decision, to: PostState) {
-        if let Some(posted) = self.state().outbox.get_mut(&decision.agent)
-            && posted.decision == *decision
-        {
-            posted.state = to;
-        }
+        if self.options.branch.is_none() { Publish::ReadOnly } else { self.outbox().publish_state(agent) }
     }
 
     /// Waits until the remote was asked for the first time, and says what it answered.
@@ -565,6 +415,7 @@ impl Source {
     pub(crate) fn fetch_failed(&self, error: &RepositoryError) -> u32 {
         self.first_fetch.send_if_modified(|answer| answer.is_none() && answer.replace(error.to_string()).is_none());
         let mut state = self.state();
+        state.has_failed = true;
         let before = state.failed_fetches;
         state.failed_fetches = before.saturating_add(1);
         before

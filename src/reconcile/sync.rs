@@ -46,7 +46,7 @@ impl Core {
             Err(error) => {
                 let failed_before = source.fetch_failed(&error);
                 event::SourceFetchFailed { source: name, error: &error, failed_before, took }.emit(&self.metrics);
-                source.delay_pending(&error.to_string());
+                source.outbox().delay_pending(&error.to_string());
                 return Err(error.into());
             }
         };
@@ -91,7 +91,7 @@ impl Core {
         let mut keys = vec![Key::Sync(name.clone())];
         keys.extend(self.contested_syncs(name));
         keys.extend(self.sibling_fetches(source, &loaded.commit));
-        if source.has_decisions() {
+        if source.outbox().has_decisions() {
             keys.push(Key::Publish(name.clone()));
         }
         keys.extend(self.agents_to_tell(name, loaded).into_iter().map(Key::Agent));

@@ -24,7 +24,7 @@ use crate::cluster::simulated::{Delivery, Fate, Pods, SimulatedCluster, Verb};
 use crate::cluster::{Cluster, ClusterError};
 use crate::git::simulated::{self, SimulatedRepository};
 use crate::git::{Author, RepositoryError, Revision};
-use crate::ids::{AgentKey, BranchName, ClusterName, SourceName, TreePath};
+use crate::ids::{AgentKey, BranchName, ClusterName, CommitSha, SourceName, TreePath};
 use crate::manifest::{Rules, Schemas};
 use crate::object::{Kind, Object, ObjectKey};
 use crate::reconcile::leader::Leading;

@@ -128,3 +128,22 @@ fn a_sync_of_everything_that_is_asked_for_during_a_sync_is_not_forgotten() {
     source.sync_finished(&syncing, &loaded, true);
     assert!(source.has_synced() && source.sync_begins().before.is_none());
 }
+
+#[test]
+fn a_commit_that_is_fetched_and_not_loaded_yet_does_not_say_what_its_source_holds() {
+    let mut bench = Bench::alone("[{setWeight: 100}]");
+    bench.run_for(20);
+    let source = main_source(&bench);
+    assert!(source.was_asked());
+    bench.core.start_over();
+    let tip = source.fetch(bench.clock.now()).now_or_never().unwrap().unwrap();
+    source.fetch_succeeded(&tip);
+    assert!(!source.was_asked(), "other sources still wait for what it holds");
+    let unknown = CommitSha::new("0000000000000000000000000000000000000000");
+    assert!(source.load(&unknown).now_or_never().unwrap().is_err());
+    assert!(source.was_asked(), "they do not wait for what cannot be read");
+    bench.core.start_over();
+    assert!(!source.was_asked());
+    source.load(&tip).now_or_never().unwrap().unwrap();
+    assert!(source.was_asked());
+}
