@@ -23,7 +23,7 @@ pub(crate) fn holds(data: &[u8]) {
         let path = TreePath::new(path);
         let file = load_file(&path, data, &rules, &SCHEMAS);
         assert_eq!(file, load_file(&path, data, &rules, &SCHEMAS), "the same file is read differently");
-        let desired = assemble([&file]);
+        let desired = assemble([file]);
         let text = String::from_utf8_lossy(data);
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         // As YAML ends them.

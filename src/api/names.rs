@@ -37,6 +37,11 @@ pub fn candidate_deployment(agent: &str) -> String {
     format!("{agent}-{CANARY}")
 }
 
+/// The agent whose candidate's Deployment is called `name`, if it is called like one.
+pub fn candidate_of(name: &str) -> Option<&str> {
+    name.strip_suffix(CANARY)?.strip_suffix('-')
+}
+
 /// Name of the ConfigMap with the candidate's provider references.
 pub fn candidate_config(agent: &str) -> String {
     format!("{agent}-{CANARY}-config")

@@ -32,7 +32,7 @@ fn voice(name: &str) -> Voice {
 
 fn holding(name: &str) -> Voice {
     let mut holding = voice(name);
-    holding.desired = Some(Desired { held: [key()].into(), ..Desired::default() });
+    holding.desired = Some(Desired { held: imbl::OrdSet::unit(key()), ..Desired::default() });
     holding
 }
 
@@ -215,7 +215,7 @@ fn applied_by(source: &str) -> Object {
 fn plan(source: &str, desired: Option<Object>, voices: &[Voice], live: Option<Object>) -> SyncPlan {
     let desired: BTreeMap<_, _> = desired.into_iter().map(|object| (object.key(), object)).collect();
     let live: Vec<_> = live.into_iter().map(Arc::new).collect();
-    let nothing = std::collections::BTreeSet::new();
+    let nothing = imbl::OrdSet::new();
     let desired = desired.iter().map(|(key, object)| (key, Arc::new(object.clone())));
     plan_sync(desired, &nothing, &Prune::Allowed, &live, &SourceName::new(source), &claimants(voices))
 }

@@ -3,9 +3,10 @@
 //! Invariant: what cannot be read in git is never touched in the cluster, and what this source did not
 //! apply is never deleted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use imbl::OrdSet;
 use serde_json::Value;
 
 use crate::api::names::{RECORD_ANNOTATION, SOURCE_LABEL, TRACKING_ANNOTATION};
@@ -93,7 +94,7 @@ impl SyncPlan {
 /// sources, this one among them; without any, it is the only one.
 pub fn plan_sync<'a>(
     desired: impl IntoIterator<Item = (&'a ObjectKey, Arc<Object>)>,
-    held: &BTreeSet<ObjectKey>,
+    held: &OrdSet<ObjectKey>,
     prune: &Prune,
     live: &[Arc<Object>],
     source: &SourceName,
@@ -131,7 +132,7 @@ pub fn plan_sync<'a>(
     let mut orphans: Vec<(&ObjectKey, Uid)> = live
         .iter()
         .filter(|(key, object)| {
-            let is_in_git = desired.contains_key(key) || held.contains(key);
+            let is_in_git = desired.contains_key(key) || held.contains(*key);
             !is_in_git && !object.is_terminating() && is_of_source(object, key, source)
         })
         .filter_map(|(key, object)| Some((key, object.uid()?)))

@@ -1,6 +1,6 @@
 //! What a sync applies, deletes and leaves alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -40,7 +40,7 @@ fn plan(desired: Vec<Object>, held: &[ObjectKey], live: Vec<Object>) -> SyncPlan
 
 fn plan_with(prune: Prune, desired: Vec<Object>, held: &[ObjectKey], live: Vec<Object>) -> SyncPlan {
     let desired: BTreeMap<_, _> = desired.into_iter().map(|object| (object.key(), object)).collect();
-    let held: BTreeSet<_> = held.iter().cloned().collect();
+    let held: imbl::OrdSet<_> = held.iter().cloned().collect();
     let live: Vec<_> = live.into_iter().map(Arc::new).collect();
     let desired = desired.iter().map(|(key, object)| (key, Arc::new(object.clone())));
     plan_sync(desired, &held, &prune, &live, &source(), &Claimants::default())

@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use git2::{ObjectType, Oid};
+use imbl::OrdMap;
 
 use super::listing::{Listing, Seen};
 use super::snapshot::{self, ReadFailure};
@@ -135,7 +136,7 @@ impl Checkout {
             WorkingTreeError::Read { path, source } => self.unreadable(format!("{path}: {source}")),
             other => self.unreadable(other),
         })?;
-        let mut listed = BTreeMap::new();
+        let mut listed = OrdMap::new();
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         for (path, file) in found.files {
             let id = Oid::hash_file(ObjectType::Blob, &file)
@@ -144,7 +145,7 @@ impl Checkout {
             files.insert(id.clone(), file);
             listed.insert(path, id);
         }
-        Ok(Listing { files: Arc::new(listed), not_followed: found.not_followed })
+        Ok(Listing { files: listed, not_followed: found.not_followed })
     }
 
     fn read_file(&self, blob: &BlobId, limit: u64) -> Result<Option<Arc<[u8]>>, RepositoryError> {

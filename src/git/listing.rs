@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use git2::{ObjectType, Oid, Repository, Tree};
+use imbl::OrdMap;
 
 use super::snapshot::{ReadFailure, folder_of, resolve_link};
 use super::{NotFollowed, ends_in_one_of};
@@ -32,7 +33,7 @@ const LONGEST_LINK: usize = 4_096;
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Listing {
     /// Regular files.
-    pub(super) files: Arc<BTreeMap<TreePath, BlobId>>,
+    pub(super) files: OrdMap<TreePath, BlobId>,
     /// What is not read.
     pub(super) not_followed: BTreeMap<TreePath, NotFollowed>,
 }
@@ -52,7 +53,7 @@ struct Listed {
 /// What stands in the trees, before it is known where the links among it lead.
 #[derive(Clone, Default)]
 struct Found {
-    files: Arc<BTreeMap<TreePath, BlobId>>,
+    files: OrdMap<TreePath, BlobId>,
     others: BTreeMap<TreePath, Other>,
 }
 
@@ -107,17 +108,17 @@ impl Seen {
         }
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let nearest = nearest(repo, &remembered, tree);
-        let mut walk = Walk { repo, endings, prefix, files: BTreeMap::new(), others: BTreeMap::new(), taken: 0 };
+        let mut walk = Walk { repo, endings, prefix, files: OrdMap::new(), others: BTreeMap::new(), taken: 0 };
         match nearest {
             Some((before, old)) => {
-                walk.files = before.found.files.as_ref().clone();
+                walk.files = before.found.files.clone();
                 walk.others = before.found.others.clone();
                 walk.follow(&old, tree, 0)?;
             }
             None => walk.enter(tree, 0)?,
         }
         check_names(walk.files.len() + walk.others.len())?;
-        let found = Found { files: Arc::new(walk.files), others: walk.others };
+        let found = Found { files: walk.files, others: walk.others };
         let listed = Listed { folder: folder.to_owned(), endings, tree: tree.id(), found: found.clone() };
         let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         remembered.insert(0, listed);
@@ -148,7 +149,7 @@ struct Walk<'r> {
     endings: Endings,
     /// Where it is: empty, or with a slash at its end.
     prefix: String,
-    files: BTreeMap<TreePath, BlobId>,
+    files: OrdMap<TreePath, BlobId>,
     others: BTreeMap<TreePath, Other>,
     /// How many names it has taken in. What was moved is in the lists twice until its old place is come by, so that only
     /// the end tells how many there are; but each that is taken in is one of those, and so this bounds the walk.
@@ -253,8 +254,12 @@ impl Walk<'_> {
         let path = format!("{}{name}", self.prefix);
         if form == Form::Folder {
             let folder = format!("{path}/");
-            drop_below(&folder, &mut self.files);
-            drop_below(&folder, &mut self.others);
+            for path in below(&folder, self.files.range(TreePath::new(folder.as_str())..)) {
+                self.files.remove(&path);
+            }
+            for path in below(&folder, self.others.range(TreePath::new(folder.as_str())..)) {
+                self.others.remove(&path);
+            }
         } else {
             let path = TreePath::new(path);
             self.files.remove(&path);
@@ -275,12 +280,9 @@ fn check_names(count: usize) -> Result<(), ReadFailure> {
     Ok(())
 }
 
-fn drop_below<T>(folder: &str, entries: &mut BTreeMap<TreePath, T>) {
-    let below = entries.range(TreePath::new(folder)..).map(|(path, _)| path.clone());
-    let gone: Vec<TreePath> = below.take_while(|path| path.as_str().starts_with(folder)).collect();
-    for path in gone {
-        entries.remove(&path);
-    }
+/// The paths below a folder, of entries that begin there.
+fn below<'e, T: 'e>(folder: &str, entries: impl Iterator<Item = (&'e TreePath, &'e T)>) -> Vec<TreePath> {
+    entries.map(|(path, _)| path.clone()).take_while(|path| path.as_str().starts_with(folder)).collect()
 }
 
 fn check_depth(depth: usize) -> Result<(), ReadFailure> {
@@ -539,6 +541,6 @@ mod tests {
         let seen = Seen::default();
         let root = TreePath::new("");
         let listed = seen.list(&repo, &first, &root, None).unwrap();
-        assert!(Arc::ptr_eq(&listed.files, &seen.list(&repo, &first, &root, None).unwrap().files));
+        assert!(listed.files.ptr_eq(&seen.list(&repo, &first, &root, None).unwrap().files));
     }
 }

@@ -133,7 +133,7 @@ pub trait Repository: Send + Sync + 'static {
         let is_wanted = |path: &TreePath| ends_in_one_of(path.as_str(), endings);
         if !snapshot.files.keys().all(is_wanted) {
             let wanted = snapshot.files.iter().filter(|(path, _)| is_wanted(path));
-            snapshot.files = Arc::new(wanted.map(|(path, blob)| (path.clone(), blob.clone())).collect());
+            snapshot.files = wanted.map(|(path, blob)| (path.clone(), blob.clone())).collect();
         }
         Ok(snapshot)
     }

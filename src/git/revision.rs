@@ -1,7 +1,8 @@
 //! What is followed of a repository and what is there, as plain data: names and ids, no contents.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+
+use imbl::OrdMap;
 
 use crate::ids::{BlobId, BranchName, CommitSha, TreePath};
 
@@ -22,8 +23,8 @@ pub struct Snapshot {
     /// The commit.
     pub commit: CommitSha,
     /// Regular files by path from the root of the repository, in order. Links and submodules are not
-    /// in it.
-    pub files: Arc<BTreeMap<TreePath, BlobId>>,
+    /// in it. Shares with the one of another commit what is the same there.
+    pub files: OrdMap<TreePath, BlobId>,
     /// What else stands there, by path, and is not read.
     pub not_followed: BTreeMap<TreePath, NotFollowed>,
 }

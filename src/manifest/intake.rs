@@ -52,6 +52,13 @@ impl Intake {
         self.problems += file.problems.len();
     }
 
+    /// Counts a file no more that is gone, or is to be read again.
+    pub fn forget(&mut self, file: &LoadedFile) {
+        self.files = self.files.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(file.bytes);
+        self.problems = self.problems.saturating_sub(file.problems.len());
+    }
+
     /// Counts a file that was read now, and leaves out problems that are too many.
     pub fn take(&mut self, mut file: LoadedFile) -> LoadedFile {
         let left = MAX_PROBLEMS.saturating_sub(self.problems).max(1);

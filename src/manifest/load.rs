@@ -9,6 +9,7 @@ use crate::packed::Packed;
 
 use super::agent;
 use super::analysis_template;
+use super::assemble::by_identity;
 use super::diagnostic::{Diagnostic, Lines, Position, Problem, Severity, Snippet, end_of};
 use super::list::{is_list, items_of};
 use super::node::{Content, Node};
@@ -73,6 +74,7 @@ impl Located {
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadedFile {
     pub(super) path: TreePath,
+    /// In the order of [`by_identity`].
     pub(super) entries: Vec<Entry>,
     pub(super) is_unreadable: bool,
     pub(super) problems: Vec<Diagnostic>,
@@ -282,6 +284,7 @@ impl<'a> Loader<'a> {
         self.file.problems.dedup();
         self.file.problems.shrink_to_fit();
         self.file.entries.shrink_to_fit();
+        self.file.entries.sort_by(|a, b| by_identity(&a.key, &b.key));
         self.file
     }
 

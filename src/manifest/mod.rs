@@ -1,7 +1,7 @@
 //! From the bytes of files to what a sync may apply, each object with the place it came from.
 //!
 //! [`load_file`] is about one file and depends on nothing else, so its result can be kept by path and
-//! blob id; [`assemble`] puts the files of one commit together. Both are pure and never fail: what cannot
+//! blob id; [`Assembly`] puts the files of one commit together, from one commit to the next. Both are pure and never fail: what cannot
 //! be used becomes a [`Diagnostic`], and what is known about the objects behind it ([`Desired::held`],
 //! [`Desired::unreadable`]) keeps a sync from pruning them.
 //!
@@ -39,7 +39,7 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use assemble::{Desired, assemble};
+pub use assemble::{Assembly, Desired, assemble};
 pub use diagnostic::{Diagnostic, Position, Problem, Severity, Snippet};
 pub use intake::Intake;
 pub use load::{LoadedFile, Located, MANIFEST_ENDINGS, Origin, is_manifest, load_file};

@@ -1,15 +1,17 @@
 //! One source: a folder of a repository at a revision, what its files say, and what is to be written to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use imbl::OrdMap;
+use imbl::ordmap::DiffItem;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::apply::{Refusal, SyncPlan};
 use crate::git::{Author, Repository, RepositoryError, Snapshot};
 use crate::ids::{AgentKey, BlobId, BranchName, CommitSha, SourceName, TreePath};
 use crate::manifest::{
-    Desired, Diagnostic, Intake, LoadedFile, MANIFEST_ENDINGS, Rules, Schemas, assemble, is_manifest, load_file,
+    Assembly, Desired, Diagnostic, LoadedFile, MANIFEST_ENDINGS, Rules, Schemas, is_manifest, load_file,
 };
 use crate::object::{Object, ObjectKey};
 use crate::reconcile::outbox::Outbox;
@@ -62,7 +64,7 @@ struct State {
     synced: Option<CommitSha>,
     /// All that is in the cluster since the last sync; `None`: it is to be looked at as a whole.
     synced_whole: Option<Arc<Loaded>>,
-    cache: Arc<BTreeMap<TreePath, (BlobId, Arc<LoadedFile>)>>,
+    assembled: Arc<Assembled>,
     refused: BTreeMap<ObjectKey, String>,
     /// Objects that are gone from git and stay because of another source, with why.
     kept: BTreeMap<ObjectKey, String>,
@@ -76,6 +78,44 @@ struct State {
     era: u64,
     /// How often a sync of everything was asked for.
     whole_syncs_asked: u64,
+}
+
+/// What was loaded last, for the next load to go on from.
+#[derive(Default)]
+struct Assembled {
+    /// What it was loaded from.
+    files: OrdMap<TreePath, BlobId>,
+    /// Those of them that were too much for one source.
+    refused: BTreeSet<TreePath>,
+    assembly: Assembly,
+}
+
+/// The manifests that differ from those loaded last.
+struct Changed {
+    gone: Vec<TreePath>,
+    /// New, other than before, or to be read again: what could not be told of them because of others may be told now.
+    unread: BTreeMap<TreePath, BlobId>,
+}
+
+impl Assembled {
+    fn changes_to(&self, files: &OrdMap<TreePath, BlobId>) -> Changed {
+        let mut changed = Changed { gone: Vec::new(), unread: BTreeMap::new() };
+        for item in self.files.diff(files) {
+            match item {
+                DiffItem::Add(path, blob) | DiffItem::Update { new: (path, blob), .. } if is_manifest(path) => {
+                    changed.unread.insert(path.clone(), blob.clone());
+                }
+                DiffItem::Remove(path, _) => changed.gone.push(path.clone()),
+                DiffItem::Add(..) | DiffItem::Update { .. } => {}
+            }
+        }
+        for path in self.refused.iter().chain(self.assembly.shortened()) {
+            if let Some(blob) = files.get(path) {
+                changed.unread.insert(path.clone(), blob.clone());
+            }
+        }
+        changed
+    }
 }
 
 /// The turn of whoever asks the remote and loads what it answers: of two who do so side by side, the one with the older
@@ -216,29 +256,25 @@ impl Source {
             return Ok(loaded);
         }
         let snapshot = self.repository.snapshot_of(commit, &self.options.root, MANIFEST_ENDINGS).await?;
-        let known = Arc::clone(&self.state().cache);
-        let (mut files, mut unread) = (BTreeMap::new(), Vec::new());
-        let mut intake = Intake::default();
-        for (path, blob) in snapshot.files.iter().filter(|(path, _)| is_manifest(path)) {
-            match known.get(path) {
-                Some((seen, file)) if seen == blob => {
-                    intake.count(file);
-                    files.insert(path.clone(), (blob.clone(), Arc::clone(file)));
-                }
-                _ => unread.push((path.clone(), blob.clone())),
-            }
-        }
+        let before = Arc::clone(&self.state().assembled);
+        let Changed { mut gone, unread } = before.changes_to(&snapshot.files);
+        let mut intake = before.assembly.intake_without(gone.iter().chain(unread.keys()));
+        let (mut read, mut refused) = (Vec::new(), BTreeSet::new());
         let limit = self.options.rules.max_file_bytes;
+        let unread: Vec<(TreePath, BlobId)> = unread.into_iter().collect();
         for batch in unread.chunks(READ_BATCH) {
             let blobs: Vec<BlobId> = batch.iter().map(|(_, blob)| blob.clone()).collect();
             let contents = self.repository.read(&blobs, u64::try_from(limit).unwrap_or(u64::MAX)).await?;
-            for ((path, blob), content) in batch.iter().zip(contents) {
+            for ((path, _), content) in batch.iter().zip(contents) {
                 let file = match content {
-                    Some(bytes) if !intake.admits(path, bytes.len()) => continue,
+                    Some(bytes) if !intake.admits(path, bytes.len()) => {
+                        refused.insert(path.clone());
+                        continue;
+                    }
                     Some(bytes) => load_file(path, &bytes, &self.options.rules, &self.schemas),
                     None => LoadedFile::too_large(path, limit),
                 };
-                files.insert(path.clone(), (blob.clone(), Arc::new(intake.take(file))));
+                read.push(intake.take(file));
             }
         }
         let mut others: Vec<LoadedFile> = snapshot
@@ -248,11 +284,14 @@ impl Source {
             .map(|file| intake.take(file))
             .collect();
         others.extend(intake.rest());
-        let desired = assemble(files.values().map(|(_, file)| file.as_ref()).chain(&others));
-        files.retain(|_, (_, file)| file.is_whole());
+        gone.extend(refused.iter().cloned());
+        let mut assembly = before.assembly.clone();
+        assembly.update(&gone, read, others);
+        let desired = assembly.desired().clone();
+        let assembled = Arc::new(Assembled { files: snapshot.files.clone(), refused, assembly });
         let loaded = Arc::new(Loaded { commit: commit.clone(), snapshot, desired });
         let mut state = self.state();
-        state.cache = Arc::new(files);
+        state.assembled = assembled;
         if state.era == asking.era {
             state.loaded = Some(Arc::clone(&loaded));
         }

@@ -101,10 +101,9 @@ impl Core {
     /// Applies all that is not an agent, prunes, and hands the agents that differ to their own passes.
     pub(super) async fn sync(&self, leading: &Leading, source: &Source) -> Result<Next, PassError> {
         let Some(loaded) = source.loaded() else { return Ok(Next::default()) };
-        // Where there are several sources, what one of them says may give to another what that holds unchanged.
         let syncing = source.sync_begins();
-        let before = syncing.before.as_ref().filter(|_| self.sources.len() == 1);
-        let plan = match before {
+        // All that was there before is in the cluster and this source's own; another cannot take over what it still holds.
+        let plan = match &syncing.before {
             Some(before) => self.plan_changes(source, before, &loaded).await?,
             None => self.plan_everything(source, &loaded).await?,
         };

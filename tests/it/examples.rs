@@ -31,7 +31,7 @@ fn every_example_loads_without_a_word() {
     for example in fs::read_dir(folder()).expect("a folder") {
         let example = example.expect("an entry").path();
         let files = load(&example);
-        let desired = assemble(&files);
+        let desired = assemble(files);
         let problems: Vec<String> = desired.problems.iter().map(ToString::to_string).collect();
         assert!(problems.is_empty(), "{}:\n{}", example.display(), problems.join("\n"));
         assert!(desired.held.is_empty() && desired.unreadable.is_empty(), "{}", example.display());
@@ -44,7 +44,7 @@ fn every_example_loads_without_a_word() {
 #[test]
 fn the_agent_of_the_quickstart_has_all_the_packs_that_the_demo_tries() {
     let files = load(&folder().join("quickstart"));
-    let desired = assemble(&files);
+    let desired = assemble(files);
     let versions: Vec<String> = desired
         .objects
         .values()

@@ -139,7 +139,7 @@ fn check(tree: &WorkingTree, paths: &[PathBuf], rules: &Rules) -> Result<Report,
         );
         return Err(Failure::message(ExitStatus::NotFound, message));
     }
-    let desired = assemble(&files);
+    let desired = assemble(files);
     let objects = desired.objects.len() + desired.held.len();
     Ok(Report { findings: desired.problems, files: listing.files.len(), objects })
 }

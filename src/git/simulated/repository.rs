@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::channel::mpsc;
 use futures::stream::{self, BoxStream};
+use imbl::OrdMap;
 
 use super::history::{History, LoggedCommit};
 use super::person::Person;
@@ -234,14 +235,14 @@ impl SimulatedRepository {
         let folder = root.as_str().trim_matches('/');
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let below = found.tree.range(TreePath::new(prefix.clone())..);
-        let files: BTreeMap<TreePath, BlobId> = below
+        let files: OrdMap<TreePath, BlobId> = below
             .take_while(|(path, _)| path.as_str().starts_with(&prefix))
             .map(|(path, blob)| (path.clone(), blob.clone()))
             .collect();
         if files.is_empty() && !folder.is_empty() {
             return Err(self.not_found(format!("folder {folder}")));
         }
-        Ok(Snapshot { commit: commit.clone(), files: Arc::new(files), not_followed: BTreeMap::new() })
+        Ok(Snapshot { commit: commit.clone(), files, not_followed: BTreeMap::new() })
     }
 
     fn read_now(&self, blobs: &[BlobId], limit: u64) -> Result<Vec<Option<Arc<[u8]>>>, RepositoryError> {

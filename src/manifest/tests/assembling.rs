@@ -44,14 +44,16 @@ fn one_name_in_two_namespaces_or_kinds_is_two_objects() {
 }
 
 #[test]
-fn what_changed_since_another_commit_is_told_without_a_comparison() {
+fn what_changed_since_another_commit_is_told() {
     let named = |name: &str| AGENT.replace("support-agent", name);
     let load = |file: &str, text: &str| load_with(file, text.as_bytes(), &Rules::default());
     let (kept, edited, gone) =
         (load("a.yaml", &named("kept")), load("b.yaml", &named("edited")), load("c.yaml", &named("gone")));
     let before = assemble([&kept, &edited, &gone]);
-    let (edited, broken) =
-        (load("b.yaml", &named("edited")), load("d.yaml", &named("broken").replace("replicas: 4", "replicas: -4")));
+    let (edited, broken) = (
+        load("b.yaml", &named("edited").replace("replicas: 4", "replicas: 5")),
+        load("d.yaml", &named("broken").replace("replicas: 4", "replicas: -4")),
+    );
     let after = assemble([&kept, &edited, &load("e.yaml", &named("new")), &broken]);
     let names = |(changed, gone): (Vec<(&ObjectKey, _)>, Vec<&ObjectKey>)| {
         let name = |key: &ObjectKey| key.name.clone();
@@ -156,4 +158,64 @@ fn an_object_in_very_many_places_is_told_a_few_times_and_held_everywhere() {
         "{}",
         desired.problems[0]
     );
+}
+
+#[test]
+fn what_follows_a_change_is_what_a_newcomer_puts_together() {
+    let rolling = format!("{AGENT}  rollout: {{ steps: [{{ setWeight: 100 }}], trafficRouting: {{}} }}\n");
+    let named = |text: &str, name: &str| text.replace("support-agent", name);
+    let map =
+        |version: &str, name: &str| format!("apiVersion: {version}\nkind: ConfigMap\nmetadata: {{ name: {name} }}\n");
+    let documents = [
+        named(AGENT, "a"),
+        named(&rolling, "a"),
+        named(AGENT, "a-canary"),
+        named(&rolling, "a-canary"),
+        named(&rolling, "a-canary-canary"),
+        named(AGENT, "a").replace("replicas: 4", "replicas: -4"),
+        map("v1", "x"),
+        map("v2", "x"),
+        "[\n".to_owned(),
+        "# nothing\n".to_owned(),
+    ];
+    // A linear congruential generator: every run is the same.
+    let mut state = 1_u64;
+    let mut below = |bound: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % bound
+    };
+    let mut files: std::collections::BTreeMap<TreePath, LoadedFile> = std::collections::BTreeMap::new();
+    let mut assembly = Assembly::default();
+    let (mut collisions, mut duplicates) = (0, 0);
+    for _ in 0..500 {
+        let (mut gone, mut read) = (Vec::new(), Vec::new());
+        for _ in 0..=below(2) {
+            let path = format!("{}.yaml", ["a", "b", "c", "d"][below(4)]);
+            let is_named = |other: &TreePath| other.as_str() == path;
+            if gone.iter().any(is_named) || read.iter().any(|file: &LoadedFile| is_named(&file.path)) {
+                continue;
+            }
+            if below(4) == 0 {
+                gone.push(TreePath::new(path));
+            } else {
+                let text = (0..=below(3)).map(|_| documents[below(documents.len())].as_str()).collect::<Vec<_>>();
+                read.push(load_with(&path, text.join("---\n").as_bytes(), &Rules::default()));
+            }
+        }
+        gone.iter().for_each(|path| drop(files.remove(path)));
+        files.extend(read.iter().map(|file| (file.path.clone(), file.clone())));
+        let before = assembly.clone();
+        assembly.update(&gone, read, Vec::new());
+        let newcomer = assemble(files.values());
+        assert_eq!(*assembly.desired(), newcomer, "{:?}", files.keys());
+        let told = |problem| assembly.desired().problems.iter().filter(|told| told.problem == problem).count();
+        (collisions, duplicates) = (collisions + told(Problem::Conflict), duplicates + told(Problem::Duplicate));
+        // And what has changed is what differs.
+        let (changed, gone) = newcomer.changes_since(before.desired());
+        let objects = &before.desired().objects;
+        let differs = |(key, now): &(&ObjectKey, &_)| objects.get(*key).is_none_or(|old| old != *now);
+        assert_eq!(changed, newcomer.objects.iter().filter(differs).collect::<Vec<_>>());
+        assert!(gone.iter().all(|key| !newcomer.objects.contains_key(*key) && !newcomer.held.contains(*key)));
+    }
+    assert!(collisions > 50 && duplicates > 50, "{collisions} {duplicates}");
 }

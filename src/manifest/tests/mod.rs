@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::{Desired, LoadedFile, Rules, Schemas, assemble, load_file};
+use super::{Assembly, Desired, LoadedFile, Rules, Schemas, load_file};
 use crate::ids::TreePath;
 
 /// CRDs with the shapes that the validator must know; the real ones are larger.
@@ -201,6 +201,11 @@ fn test_schemas() -> &'static Schemas {
 
 fn load_with(path: &str, bytes: &[u8], rules: &Rules) -> LoadedFile {
     load_file(&TreePath::new(path), bytes, rules, test_schemas())
+}
+
+/// What the files of a first commit say.
+fn assemble<'f>(files: impl IntoIterator<Item = &'f LoadedFile>) -> Desired {
+    super::assemble(files.into_iter().cloned())
 }
 
 /// What the one file `agent.yaml` says.

@@ -207,7 +207,7 @@ pub(super) fn manifest(repository: &SimulatedRepository, commit: &CommitSha) -> 
     let files = repository.files(commit);
     let bytes = files.get(&path)?;
     let file = SCHEMAS.with(|schemas| load_file(&path, bytes, &Rules::default(), schemas));
-    let desired = serin::manifest::assemble([&file]);
+    let desired = serin::manifest::assemble([file]);
     desired.objects.get(&ObjectKey::agent(&agent())).map(|located| located.object().as_ref().clone())
 }
 
