@@ -42,6 +42,8 @@ pub struct WorkQueue<K> {
     due: BTreeMap<K, (Timestamp, Lane)>,
     timers: BinaryHeap<Reverse<(Timestamp, K)>>,
     held: BTreeMap<K, Timestamp>,
+    /// The time when it was asked last.
+    asked: Timestamp,
 }
 
 impl<K: Ord + Clone + Hash> Default for WorkQueue<K> {
@@ -58,6 +60,7 @@ impl<K: Ord + Clone + Hash> Default for WorkQueue<K> {
             due: BTreeMap::new(),
             timers: BinaryHeap::new(),
             held: BTreeMap::new(),
+            asked: Timestamp::MIN,
         }
     }
 }
@@ -112,6 +115,7 @@ impl<K: Ord + Clone + Hash> WorkQueue<K> {
 
     /// Takes the next key that may run at `now`. Each one taken must be given back with [`WorkQueue::done`].
     pub fn take(&mut self, now: Timestamp) -> Option<K> {
+        self.follow_clock(now);
         while let Some(Reverse((at, _))) = self.timers.peek()
             && *at <= now
         {
@@ -135,6 +139,21 @@ impl<K: Ord + Clone + Hash> WorkQueue<K> {
                 }
             }
         }
+    }
+
+    /// Whoever sets the clock back by an hour must not put off what was to be tried again in a second: all times go back with
+    /// it. What was meant by the clock (a pause that ends at a time) is looked at too early, and asks again.
+    fn follow_clock(&mut self, now: Timestamp) {
+        let before = std::mem::replace(&mut self.asked, now);
+        if before <= now {
+            return;
+        }
+        let back = before.duration_since(now);
+        let earlier = |at: Timestamp| at.checked_sub(back).unwrap_or(Timestamp::MIN);
+        self.due.values_mut().for_each(|(at, _)| *at = earlier(*at));
+        self.held.values_mut().for_each(|at| *at = earlier(*at));
+        let timers = std::mem::take(&mut self.timers).into_iter();
+        self.timers = timers.map(|Reverse((at, key))| Reverse((earlier(at), key))).collect();
     }
 
     fn next_ready(&mut self) -> Option<(K, Lane)> {
@@ -221,6 +240,18 @@ mod tests {
         queue.done(&"a");
         queue.wake("a");
         assert_eq!(queue.take(at(10)), Some("a"));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_puts_nothing_off() {
+        let mut queue = WorkQueue::default();
+        assert_eq!(queue.take(at(10_000)), None);
+        queue.wake_at("a", at(10_005));
+        queue.hold("b", at(10_010));
+        assert_eq!(queue.take(at(6_400)), None);
+        assert_eq!(queue.next_due(), Some(at(6_405)));
+        assert_eq!((queue.take(at(6_405)), queue.take(at(6_405))), (Some("a"), None));
+        assert_eq!(queue.take(at(6_410)), Some("b"));
     }
 
     #[test]
