@@ -93,6 +93,7 @@ pub mod rollout;
 pub mod writeback;
 pub mod reconcile;
 
+pub mod chain;
 pub mod clock;
 pub mod settings;
 pub mod telemetry;

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use crate::telemetry::Chain;
+use crate::chain::Chain;
 
 /// The exit codes. They are public interface: scripts and CI jobs rely on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

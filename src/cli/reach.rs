@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::chain::Chain;
 use crate::cli::exit::{ExitStatus, Failure};
 use crate::cluster::ClusterError;
 use crate::cluster::api_server::Connection;
@@ -12,7 +13,6 @@ use crate::git::RepositoryError;
 use crate::git::mirror::Mirror;
 use crate::reconcile::serve::open_mirror;
 use crate::settings::{ClusterAccess, ClusterArgs, CredentialArgs, Environment, RepoAddress, SourceSettings, TypedAs};
-use crate::telemetry::Chain;
 
 /// How long to wait for the cluster in all: somebody sits before the screen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

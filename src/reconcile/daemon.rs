@@ -16,13 +16,14 @@ use jiff::Timestamp;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 
+use crate::chain::Chain;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::ids::{CommitSha, SourceName};
 use crate::reconcile::leader::{Change, Elector, Leadership, Leading};
 use crate::reconcile::queue::{Lane, WorkQueue};
 use crate::reconcile::{Core, Key, Next, PassError, after};
-use crate::telemetry::{Chain, Metrics, event};
+use crate::telemetry::{Metrics, event};
 use crate::web::HookTarget;
 
 /// The first wait after a failed pass; doubled with each failure in a row.

@@ -4,7 +4,6 @@
 //! tells what to expect in the logs. Invariant: labels are bounded (names of agents, sources and results;
 //! never messages, commits or pods), and the series of an agent end with the agent.
 
-pub mod chain;
 pub mod event;
 pub mod logging;
 pub mod metrics;
@@ -13,7 +12,6 @@ mod sync_metrics;
 #[cfg(test)]
 mod tests;
 
-pub use chain::Chain;
 pub use logging::{LogError, start_logging, start_logging_to};
 pub use metrics::Metrics;
 pub use rollout_metrics::{RolloutMetrics, StepType};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::chain::Chain;
 use crate::cli::exit::Failure;
 use crate::cli::output::print_note;
 use crate::cli::reach::{connection, explain, within_patience};
@@ -14,7 +15,6 @@ use crate::cluster::api_server::{ApiServer, Settings};
 use crate::ids::AgentKey;
 use crate::object::{Kind, Object};
 use crate::settings::{ClusterArgs, Environment};
-use crate::telemetry::Chain;
 
 /// What was read at one moment.
 pub(super) struct Live {

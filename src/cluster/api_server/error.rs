@@ -1,6 +1,5 @@
 //! From what a server answers to the reason that a caller can act on.
 
-use std::error::Error;
 use std::time::Duration;
 
 use kube::core::Status;
@@ -87,21 +86,6 @@ fn in_its_words(
         code if status.reason.is_empty() => ClusterError::Unavailable { why: format!("{code}: {why}") },
         code => ClusterError::Unavailable { why: format!("{code} {}: {why}", status.reason) },
     }
-}
-
-/// The error and its sources, each once: some wrappers repeat their source in their own text.
-pub(super) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        source = error.source();
-    }
-    text
 }
 
 fn from_text(

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::discovery::Resource;
 use super::error::{self, Refusal};
+use crate::chain::Chain;
 use crate::cluster::{ClusterError, FieldManager, Part};
 use crate::ids::Uid;
 use crate::object::{Kind, ObjectKey};
@@ -209,8 +210,9 @@ impl Http {
                 request.delete(name, &DeleteParams::background().preconditions(uid))
             }
         };
-        let request = built.map_err(|error| ClusterError::Invalid { key: target.key(), why: error::chain(&error) })?;
-        let unreachable = |error: kube::Error| ClusterError::Unavailable { why: error::chain(&error) };
+        let request =
+            built.map_err(|error| ClusterError::Invalid { key: target.key(), why: Chain(&error).to_string() })?;
+        let unreachable = |error: kube::Error| ClusterError::Unavailable { why: Chain(&error).to_string() };
         let response = self.client.send(request.map(Body::from)).await.map_err(unreachable)?;
         let code = response.status().as_u16();
         let retry_after = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());

@@ -20,6 +20,7 @@ use super::error;
 use super::request::{Http, Operation, Target};
 use super::shelf::Shelf;
 use super::{PAGE, object_in};
+use crate::chain::Chain;
 use crate::cluster::ClusterError;
 use crate::object::Object;
 
@@ -149,7 +150,7 @@ async fn follow(
     };
     let request = Request::new(resource.path(namespace))
         .watch(&params, version)
-        .map_err(|error| End::Failed(ClusterError::Invalid { key: target.key(), why: error::chain(&error) }))?;
+        .map_err(|error| End::Failed(ClusterError::Invalid { key: target.key(), why: Chain(&error).to_string() }))?;
     let opening = http.client().request_events::<Value>(request);
     let opened = match tokio::time::timeout(http.timeout(), opening).await {
         Ok(opened) => opened.map_err(|error| failure(&target, &error)),
@@ -218,7 +219,7 @@ fn failure(target: &Target<'_>, error: &kube::Error) -> End {
             End::Failed(ClusterError::NotServed { kind: target.kind.clone() })
         }
         kube::Error::Api(status) => End::Failed(error::from_status("watch", target, status, None)),
-        error => End::Failed(ClusterError::Unavailable { why: error::chain(error) }),
+        error => End::Failed(ClusterError::Unavailable { why: Chain(error).to_string() }),
     }
 }
 

@@ -28,7 +28,8 @@ use tokio_rustls::TlsConnector;
 use tower_service::Service as TowerService;
 
 use super::super::access::Authorization;
-use super::{Call, Fault, causes, proxy, tls};
+use super::{Call, Fault, proxy, tls};
+use crate::chain::Chain;
 
 /// Git hosts tell programs from browsers by the beginning.
 const AGENT: &str = concat!("git/2.0 (serin ", env!("CARGO_PKG_VERSION"), ")");
@@ -140,7 +141,7 @@ impl Line {
                 let request = open.request(call, service, said)?;
                 let answer = match timeout(call.limits.silence, connection.send_request(request)).await {
                     Ok(Ok(answer)) => answer,
-                    Ok(Err(error)) => return Err(call.unreachable(&causes(&error))),
+                    Ok(Err(error)) => return Err(call.unreachable(&Chain(&error).to_string())),
                     Err(_) => return Err(call.timed_out()),
                 };
                 Ok((answer, connection))
@@ -163,7 +164,7 @@ impl Line {
                         Ok(data) if !data.is_empty() => Ok(Some(data)),
                         _ => continue,
                     },
-                    Ok(Some(Err(error))) => Err(call.unreachable(&causes(&error))),
+                    Ok(Some(Err(error))) => Err(call.unreachable(&Chain(&error).to_string())),
                     Ok(None) => Ok(None),
                     Err(_) => Err(call.timed_out()),
                 };
@@ -210,10 +211,12 @@ impl Open {
             .parse()
             .map_err(|error| call.unreachable(&format!("this is no address that can be asked: {error}")))?;
         let stream = match &self.proxy {
-            None => tower_call(connector, target).await.map_err(|error| call.unreachable(&causes(&error)))?,
+            None => {
+                tower_call(connector, target).await.map_err(|error| call.unreachable(&Chain(&error).to_string()))?
+            }
             Some(through) => {
                 let by = |error: &dyn std::error::Error| {
-                    call.unreachable(&format!("the proxy {}: {}", proxy::name(through), causes(error)))
+                    call.unreachable(&format!("the proxy {}: {}", proxy::name(through), Chain(error)))
                 };
                 if self.tls.is_none() {
                     tower_call(connector, through.uri().clone()).await.map_err(|error| by(&error))?
@@ -347,7 +350,8 @@ async fn shake_hands<S>(call: &Call, stream: S) -> Result<SendRequest<Full<Bytes
 where
     S: HyperRead + HyperWrite + Unpin + Send + 'static,
 {
-    let (sender, connection) = http1::handshake(stream).await.map_err(|error| call.unreachable(&causes(&error)))?;
+    let (sender, connection) =
+        http1::handshake(stream).await.map_err(|error| call.unreachable(&Chain(&error).to_string()))?;
     // Its errors come to whoever waits for the answer, too.
     tokio::spawn(connection);
     Ok(sender)
@@ -359,7 +363,7 @@ fn tls_fault(call: &Call, error: &io::Error, host: &str) -> Fault {
             Some(why) => call.untrusted(&why),
             None => call.unreachable(&format!("TLS: {inner}")),
         },
-        None => call.unreachable(&format!("TLS: {}", causes(error))),
+        None => call.unreachable(&format!("TLS: {}", Chain(error))),
     }
 }
 

@@ -17,7 +17,6 @@ mod tls;
 pub use known_hosts::{HostKey, KnownHosts, Verdict};
 
 use std::cell::RefCell;
-use std::error::Error;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -148,18 +147,4 @@ impl Fault {
     fn refusal(self) -> Self {
         Self { is_refusal: true, ..self }
     }
-}
-
-/// An error and what is behind it, in one line.
-fn causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let more = error.to_string();
-        if !text.ends_with(&more) {
-            text = format!("{text}: {more}");
-        }
-        source = error.source();
-    }
-    text
 }

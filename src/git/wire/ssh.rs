@@ -15,7 +15,8 @@ use ssh2::{Channel, ErrorCode, MethodType, Session};
 
 use super::super::address::{Place, SshPlace};
 use super::known_hosts::{HostKey, KnownHosts, Verdict};
-use super::{Call, Fault, causes};
+use super::{Call, Fault};
+use crate::chain::Chain;
 
 /// Git over ssh, for one call.
 pub(super) struct Ssh(Arc<Call>);
@@ -64,7 +65,7 @@ impl Pipe {
 
     fn broken(&self, error: &io::Error) -> io::Error {
         let is_late = error.kind() == io::ErrorKind::TimedOut;
-        self.call.fail(if is_late { self.call.timed_out() } else { self.call.unreachable(&causes(error)) })
+        self.call.fail(if is_late { self.call.timed_out() } else { self.call.unreachable(&Chain(error).to_string()) })
     }
 }
 

@@ -9,10 +9,11 @@ use super::decide::{ATTEMPT, Moment, Move, RETRY, Seen, given_back, held, judge,
 use super::identity::Identity;
 use super::record::Record;
 use super::term::{Leading, Term, Timer};
+use crate::chain::Chain;
 use crate::clock::Clock;
 use crate::cluster::{Apply, Cluster, ClusterError, Expect, FieldManager, MergePatch, Part};
 use crate::object::{Object, ObjectKey};
-use crate::telemetry::{Chain, Metrics, event};
+use crate::telemetry::{Metrics, event};
 use crate::web::Check;
 
 /// How long until a look after somebody else wrote the Lease in between.

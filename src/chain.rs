@@ -6,7 +6,7 @@ use std::error::Error;
 use std::fmt;
 
 /// Displays an error and its sources: `what failed: why: and why that`.
-pub struct Chain<'a>(pub &'a (dyn Error + 'static));
+pub struct Chain<'a>(pub &'a (dyn Error + 'a));
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
