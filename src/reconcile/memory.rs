@@ -45,6 +45,8 @@ pub(super) struct AgentMemory {
     report: Option<Report>,
     pub(super) status: Option<AgentStatus>,
     pub(super) history: Option<RolloutHistory>,
+    /// Whether the status branch is to be told.
+    pub(super) is_unpublished: bool,
     /// Whether the history began before this process did.
     pub(super) is_partial: bool,
     /// What the server refused about objects: its words, and when to try again.
@@ -108,8 +110,7 @@ impl Core {
         let name = source.map(|source| &source.options.name);
         // The status branch of a source that an agent was taken over from says nothing about it any more.
         let is_elsewhere = memory.source.as_ref() != name;
-        let left = memory.source.take().filter(|before| name.is_some_and(|name| name != before));
-        let mut due: Vec<_> = left.into_iter().map(|left| (Key::Status(left), self.clock.now())).collect();
+        let left = memory.source.take().filter(|before| Some(before) != name);
         memory.waits_for_git = verdict.decision.is_some();
         memory.source = source.map(|source| source.options.name.clone());
         self.tell_transitions(agent, memory.report.as_ref(), verdict);
@@ -118,7 +119,13 @@ impl Core {
         // What was found before its source was read is still to be told there.
         let is_news = is_elsewhere || memory.status.as_ref() != Some(&status);
         memory.status = Some(status);
+        memory.is_unpublished |= is_news;
         drop(agents);
+        let mut due = Vec::new();
+        if let Some(left) = left {
+            self.note_left(&left, agent);
+            due.extend(name.map(|_| (Key::Status(left), self.clock.now())));
+        }
         if let Some(source) = source.filter(|_| is_news)
             && let Some((_, interval)) = &source.options.status
         {
@@ -142,7 +149,9 @@ impl Core {
         self.memos.forget(agent);
         let memory = self.agents().remove(agent)?;
         event::AgentForgotten { agent }.emit(&self.metrics);
-        memory.source.map(|source| (Key::Status(source), self.clock.now()))
+        let source = memory.source?;
+        self.note_left(&source, agent);
+        Some((Key::Status(source), self.clock.now()))
     }
 
     fn tell_transitions(&self, agent: &AgentKey, before: Option<&Report>, verdict: &Verdict) {
@@ -213,6 +222,7 @@ impl Core {
         memory.commits.drain(..surplus);
         if let Some(history) = memory.history.as_mut().filter(|history| history.rollout == decision.rollout) {
             history.decision_commit = Some(commit.clone());
+            memory.is_unpublished = true;
         }
     }
 
@@ -393,6 +403,7 @@ fn write_history(
         });
     }
     let decision_commit = commit_of(&memory.commits, rollout);
+    memory.is_unpublished = true;
     let Some(history) = &mut memory.history else { return };
     let mut happened = |reason: &str, message: String| {
         history.events.push(HistoryEvent { at: now, reason: reason.to_owned(), message });

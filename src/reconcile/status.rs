@@ -17,8 +17,8 @@ use crate::reconcile::{Core, Key, Next, PassError};
 use crate::telemetry::event;
 use crate::writeback::message::render_status;
 use crate::writeback::status_branch::{
-    AgentStatus, ContentDigest, DASHBOARD, LastOutcome, RolloutHistory, changed_files, history_path, is_status_path,
-    parse_history, parse_status, render, status_path,
+    AgentStatus, ContentDigest, DASHBOARD, LastOutcome, Overview, agent_folder, changed_among, changed_files,
+    history_path, is_status_path, parse_history, parse_status, render, status_path,
 };
 
 /// How often the status branch is fetched and written again when somebody else wrote to it meanwhile.
@@ -43,6 +43,10 @@ pub(super) struct Published {
     knows_all: bool,
     tip: Option<CommitSha>,
     files: BTreeMap<TreePath, ContentDigest>,
+    /// Whether `files` are those of all agents, but for what is noted as unpublished and for `left`.
+    is_current: bool,
+    /// The statuses of agents that are gone, or of another source.
+    left: BTreeSet<TreePath>,
     pub(super) at: Option<Timestamp>,
     failed_before: u32,
 }
@@ -84,6 +88,13 @@ impl Core {
         }
         drop(published);
         outcome.map(|()| Next::default())
+    }
+
+    /// An agent is no more one of this source.
+    pub(super) fn note_left(&self, source: &SourceName, agent: &AgentKey) {
+        if let Some(published) = self.published().get_mut(source) {
+            published.left.insert(status_path(agent));
+        }
     }
 
     /// The live agents that nobody has looked at since the start: what the branch says about them is not to go.
@@ -134,13 +145,30 @@ impl Core {
         for _ in 0..RACES {
             let tip = source.repository.fetch_branch(branch).await?;
             self.read_status_branch(source, tip.as_ref()).await?;
-            let new = self.render_status(source);
-            let mut edits =
-                changed_files(&self.published().entry(source.options.name.clone()).or_default().files, &new);
-            edits.retain(|path, contents| contents.is_some() || !unseen.contains(path));
-            if edits.is_empty() {
-                return Ok(());
-            }
+            // What is taken up here is not noted any more: where it does not get to the branch, the next time is about all.
+            let (was_current, left) = {
+                let mut published = self.published();
+                let entry = published.entry(source.options.name.clone()).or_default();
+                (std::mem::take(&mut entry.is_current), std::mem::take(&mut entry.left))
+            };
+            let Rendered { agents, files: new } = self.render_status(source, was_current);
+            let edits = {
+                let mut published = self.published();
+                let entry = published.entry(source.options.name.clone()).or_default();
+                let mut edits = if was_current {
+                    changed_among(&entry.files, &new, &left)
+                } else {
+                    changed_files(&entry.files, &new)
+                };
+                edits.retain(|path, contents| contents.is_some() || !unseen.contains(path));
+                if edits.is_empty() {
+                    entry.is_current = was_current || unseen.is_empty();
+                    return Ok(());
+                }
+                edits
+            };
+            let gone: Vec<TreePath> =
+                edits.iter().filter(|(_, contents)| contents.is_none()).map(|(path, _)| path.clone()).collect();
             let count = edits.len();
             let commit = NewCommit {
                 message: render_status(&agents_of(&edits), &self.options.cluster_name),
@@ -159,8 +187,13 @@ impl Core {
                     let mut published = self.published();
                     let entry = published.entry(source.options.name.clone()).or_default();
                     entry.tip = commits.last().cloned();
-                    entry.files.retain(|path, _| !is_status_path(path) || unseen.contains(path));
+                    for path in &gone {
+                        entry.files.remove(path);
+                    }
+                    // Of earlier rollouts nothing changes any more.
+                    agents.iter().for_each(|agent| drop_below(&agent_folder(agent), &mut entry.files));
                     entry.files.extend(new.into_iter().map(|(path, contents)| (path, ContentDigest::of(&contents))));
+                    entry.is_current = was_current || unseen.is_empty();
                     return Ok(());
                 }
                 PublishOutcome::RemoteMoved { .. } => {}
@@ -203,6 +236,7 @@ impl Core {
         let mut published = self.published();
         let entry = published.entry(name.clone()).or_default();
         entry.tip = Some(tip.clone());
+        entry.is_current = false;
         entry.files = contents.into_iter().map(|(path, contents)| (path, ContentDigest::of(&contents))).collect();
         Ok(())
     }
@@ -238,12 +272,15 @@ impl Core {
     /// asked for again.
     fn take_back(&self, source: &SourceName, contents: &BTreeMap<TreePath, Vec<u8>>, wanted: &BTreeSet<TreePath>) {
         let mut agents = self.agents();
+        let mut told = BTreeMap::new();
         for (agent, memory) in agents.iter_mut().filter(|(_, memory)| memory.source.as_ref() == Some(source)) {
-            if let Some(status) = contents.get(&status_path(agent)).and_then(|bytes| parse_status(bytes).ok())
-                && let Some(LastOutcome { rollout, decision_commit: Some(commit), .. }) = status.last_outcome
-                && !memory.commits.iter().any(|(known, _)| *known == rollout)
-            {
-                memory.commits.insert(0, (rollout, commit));
+            if let Some(status) = contents.get(&status_path(agent)).and_then(|bytes| parse_status(bytes).ok()) {
+                if let Some(LastOutcome { rollout, decision_commit: Some(commit), .. }) = &status.last_outcome
+                    && !memory.commits.iter().any(|(known, _)| known == rollout)
+                {
+                    memory.commits.insert(0, (rollout.clone(), commit.clone()));
+                }
+                told.insert(agent.clone(), status);
             }
             let Some(history) = memory.history.as_mut().filter(|_| memory.is_partial) else { continue };
             let path = history_path(agent, &history.rollout);
@@ -251,6 +288,7 @@ impl Core {
                 continue;
             }
             memory.is_partial = false;
+            memory.is_unpublished = true;
             let Some(bytes) = contents.get(&path) else { continue };
             let Ok(mut before) = parse_history(bytes) else { continue };
             before.steps.retain(|old| !history.steps.iter().any(|new| new.entered_at == old.entered_at));
@@ -264,18 +302,51 @@ impl Core {
                 outcome.decision_commit = commit_of(&memory.commits, &outcome.rollout);
             }
         }
+        // Since which commit an agent is as it is. After a restart only the branch tells, if nothing else is new about it.
+        for (agent, told) in told {
+            if let Some(status) = agents.get_mut(&agent).and_then(|memory| memory.status.as_mut())
+                && status.rollout.is_none()
+                && *status == (AgentStatus { config_commit: status.config_commit.clone(), ..told.clone() })
+            {
+                status.config_commit = told.config_commit;
+            }
+        }
     }
 
-    fn render_status(&self, source: &Source) -> BTreeMap<TreePath, Vec<u8>> {
-        let (statuses, histories): (Vec<_>, Vec<_>) = {
-            let agents = self.agents();
-            let own = agents.values().filter(|memory| memory.source.as_ref() == Some(&source.options.name));
-            own.map(|memory| (memory.status.clone(), memory.history.clone())).unzip()
+    /// The files of the agents of a source: of all, or of those that are noted as unpublished, which they are no more then.
+    fn render_status(&self, source: &Source, only_unpublished: bool) -> Rendered {
+        let (mut names, mut statuses, mut histories) = (Vec::new(), Vec::new(), Vec::new());
+        let overview = {
+            let mut agents = self.agents();
+            let is_own = |memory: &AgentMemory| memory.source.as_ref() == Some(&source.options.name);
+            for (agent, memory) in agents.iter_mut().filter(|(_, memory)| is_own(memory)) {
+                if !std::mem::take(&mut memory.is_unpublished) && only_unpublished {
+                    continue;
+                }
+                if let Some(status) = &memory.status {
+                    names.push(agent.clone());
+                    statuses.push(status.clone());
+                }
+                histories.extend(memory.history.clone());
+            }
+            Overview::of(agents.values().filter(|memory| is_own(memory)).filter_map(|memory| memory.status.as_ref()))
         };
         // Nobody waits for the agents while text is made of ten thousand.
-        let statuses: Vec<AgentStatus> = statuses.into_iter().flatten().collect();
-        let histories: Vec<RolloutHistory> = histories.into_iter().flatten().collect();
-        render(&self.options.cluster_name, &statuses, &histories)
+        Rendered { agents: names, files: render(&self.options.cluster_name, &overview, &statuses, &histories) }
+    }
+}
+
+/// What may have changed, as files.
+struct Rendered {
+    agents: Vec<AgentKey>,
+    files: BTreeMap<TreePath, Vec<u8>>,
+}
+
+fn drop_below(folder: &TreePath, files: &mut BTreeMap<TreePath, ContentDigest>) {
+    let below = files.range(folder.clone()..).map(|(path, _)| path.clone());
+    let below: Vec<TreePath> = below.take_while(|path| path.as_str().starts_with(folder.as_str())).collect();
+    for path in below {
+        files.remove(&path);
     }
 }
 

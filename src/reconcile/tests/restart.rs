@@ -80,3 +80,52 @@ fn the_history_of_a_rollout_goes_on_after_a_restart_where_it_was() {
         "{after}"
     );
 }
+
+#[test]
+fn what_was_written_change_by_change_is_what_a_newcomer_would_write() {
+    let mut bench = Bench::new(STEPS);
+    let named =
+        |name: &str, candidate: &str| agent(candidate, STEPS).replace("name: agent\n", &format!("name: {name}\n"));
+    // What the other source holds is known too, so that what goes may go.
+    bench.write("copies/pack.yaml", &pack("copies", "1.0.0"));
+    bench.queue.wake(Key::Fetch(SourceName::new("copies")));
+    for name in ["kept", "rolls", "goes", "goes-and-returns"] {
+        bench.write(&format!("prod/{name}.yaml"), &named(name, ""));
+    }
+    bench.run_for(30);
+    let remove = |bench: &Bench, name: &str| {
+        let gone = [(TreePath::new(format!("prod/{name}.yaml")), None)].into();
+        bench.repository.person("A Person").commit(&bench.branch, gone, "take it away");
+    };
+    bench.write("prod/rolls.yaml", &named("rolls", "2.0.0"));
+    bench.write(AGENT, "spec: [");
+    bench.fetch();
+    bench.run_for(20);
+    bench.write(AGENT, &agent("", STEPS));
+    remove(&bench, "goes");
+    remove(&bench, "goes-and-returns");
+    bench.fetch();
+    bench.run_for(20);
+    assert!(!bench.on_status_branch().contains_key(&TreePath::new("prod/goes-and-returns/status.yaml")));
+    bench.write("prod/goes-and-returns.yaml", &named("goes-and-returns", ""));
+    bench.fetch();
+    bench.run_for(120);
+    bench.write("prod/rolls.yaml", &named("rolls", "3.0.0"));
+    bench.fetch();
+    bench.run_for(120);
+    let before = bench.on_status_branch();
+    let names: Vec<&str> = before.keys().filter_map(|path| path.as_str().strip_suffix("/status.yaml")).collect();
+    assert_eq!(names, ["prod/agent", "prod/goes-and-returns", "prod/kept", "prod/rolls"]);
+    assert_eq!(before.keys().filter(|path| path.as_str().starts_with("prod/rolls/history/")).count(), 2);
+    let tip = bench.repository.tip(&BranchName::new(STATUS));
+    bench.restart();
+    bench.run_for(60);
+    let after = bench.on_status_branch();
+    for path in before.keys() {
+        let text = |files: &BTreeMap<TreePath, Arc<[u8]>>| {
+            files.get(path).map(|text| String::from_utf8_lossy(text).into_owned()).unwrap_or_default()
+        };
+        assert_eq!(text(&after), text(&before), "{path}");
+    }
+    assert_eq!(bench.repository.tip(&BranchName::new(STATUS)), tip);
+}

@@ -9,22 +9,64 @@ use super::{history_path, status_path};
 
 const NONE: &str = "–";
 
-/// Renders the page; agents in the order of namespace and name.
-pub(super) fn render(cluster: &ClusterName, statuses: &[AgentStatus]) -> String {
-    let mut statuses: Vec<&AgentStatus> = statuses.iter().collect();
-    statuses.sort_by(|a, b| a.agent.cmp(&b.agent));
+/// How many agents have a row. Git hosts show no longer pages than of some hundred kilobytes, and each status that changes
+/// writes the page anew.
+const MOST_ROWS: usize = 500;
+
+/// What the page is about: how many agents there are, and those that it shows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overview {
+    agents: usize,
+    in_flight: usize,
+    /// In the order of namespace and name.
+    shown: Vec<AgentStatus>,
+}
+
+impl Overview {
+    /// Of all agents. Where they are too many for one page, those in flight are on it first, then those that wait for
+    /// something or were rolled back.
+    pub fn of<'a>(statuses: impl IntoIterator<Item = &'a AgentStatus>) -> Self {
+        let mut all: Vec<&AgentStatus> = statuses.into_iter().collect();
+        let (agents, in_flight) = (all.len(), all.iter().filter(|status| status.rollout.is_some()).count());
+        let rank = |status: &AgentStatus| {
+            let was_rolled_back = status.last_outcome.as_ref().is_some_and(|last| last.reason.is_some());
+            match () {
+                () if status.rollout.is_some() => 0,
+                () if status.waiting_for.is_some() => 1,
+                () if was_rolled_back => 2,
+                () => 3,
+            }
+        };
+        if agents > MOST_ROWS {
+            all.sort_by(|a, b| (rank(a), &a.agent).cmp(&(rank(b), &b.agent)));
+            all.truncate(MOST_ROWS);
+        }
+        all.sort_by(|a, b| a.agent.cmp(&b.agent));
+        Self { agents, in_flight, shown: all.into_iter().cloned().collect() }
+    }
+}
+
+/// Renders the page.
+pub(super) fn render(cluster: &ClusterName, overview: &Overview) -> String {
+    let Overview { agents: count, in_flight, shown } = overview;
     let mut page = String::new();
     let _ = writeln!(page, "# Rollouts in {}\n", escape(cluster.as_str()));
-    if statuses.is_empty() {
+    if shown.is_empty() {
         page.push_str("There are no agents.\n");
     } else {
-        let count = statuses.len();
-        let in_flight = statuses.iter().filter(|status| status.rollout.is_some()).count();
-        let agents = if count == 1 { "agent" } else { "agents" };
+        let agents = if *count == 1 { "agent" } else { "agents" };
         let _ = writeln!(page, "{count} {agents}, {in_flight} in flight.\n");
+        if *count > shown.len() {
+            let more = count - shown.len();
+            let _ = writeln!(
+                page,
+                "The page ends at {MOST_ROWS} agents, those in flight first. The other {more} have their status in \
+                 `<namespace>/<agent>/status.yaml` as well.\n"
+            );
+        }
         page.push_str("| agent | phase | step | weight | stable | candidate | waiting for | last outcome |\n");
         page.push_str("|---|---|---|---|---|---|---|---|\n");
-        for status in statuses {
+        for status in shown {
             let _ = writeln!(page, "{}", row(status));
         }
     }

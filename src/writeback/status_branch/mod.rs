@@ -22,6 +22,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::ids::{AgentKey, ClusterName, RolloutId, TreePath};
 
+pub use self::dashboard::Overview;
 pub use self::document::{
     DocumentError, HistoryDocument, StatusDocument, parse_history, parse_status, status_document,
 };
@@ -33,10 +34,11 @@ pub use self::value::{
 /// Where the dashboard stands.
 pub const DASHBOARD: &str = "README.md";
 
-/// All files for these agents and rollouts. Rollouts of earlier times need not be given: their files stay as
-/// they are.
+/// The files for these agents and rollouts, and the dashboard. Rollouts of earlier times need not be given, nor agents of
+/// which nothing has changed: their files stay as they are.
 pub fn render(
     cluster: &ClusterName,
+    overview: &Overview,
     statuses: &[AgentStatus],
     histories: &[RolloutHistory],
 ) -> BTreeMap<TreePath, Vec<u8>> {
@@ -47,7 +49,7 @@ pub fn render(
     for history in histories {
         files.insert(history_path(&history.agent, &history.rollout), document::render_history(history).into_bytes());
     }
-    files.insert(TreePath::new(DASHBOARD), dashboard::render(cluster, statuses).into_bytes());
+    files.insert(TreePath::new(DASHBOARD), dashboard::render(cluster, overview).into_bytes());
     files
 }
 
@@ -69,15 +71,22 @@ pub fn changed_files(
     old: &BTreeMap<TreePath, ContentDigest>,
     new: &BTreeMap<TreePath, Vec<u8>>,
 ) -> BTreeMap<TreePath, Option<Vec<u8>>> {
-    let differs = |path: &TreePath, contents: &[u8]| old.get(path) != Some(&ContentDigest::of(contents));
-    let mut edits: BTreeMap<TreePath, Option<Vec<u8>>> = new
-        .iter()
-        .filter(|(path, contents)| differs(path, contents))
-        .map(|(path, contents)| (path.clone(), Some(contents.clone())))
-        .collect();
     let gone = old.keys().filter(|path| is_status_path(path) && !new.contains_key(path));
-    edits.extend(gone.map(|path| (path.clone(), None)));
-    edits
+    changed_among(old, new, gone)
+}
+
+/// The same where `new` are not all files, but those that may have changed; the status paths at `gone` may be of agents that
+/// are gone. What is in neither stays.
+pub fn changed_among<'a>(
+    old: &BTreeMap<TreePath, ContentDigest>,
+    new: &BTreeMap<TreePath, Vec<u8>>,
+    gone: impl IntoIterator<Item = &'a TreePath>,
+) -> BTreeMap<TreePath, Option<Vec<u8>>> {
+    let differs = |path: &TreePath, contents: &[u8]| old.get(path) != Some(&ContentDigest::of(contents));
+    let changed = new.iter().filter(|(path, contents)| differs(path, contents));
+    let changed = changed.map(|(path, contents)| (path.clone(), Some(contents.clone())));
+    let gone = gone.into_iter().filter(|path| old.contains_key(path) && !new.contains_key(path));
+    changed.chain(gone.map(|path| (path.clone(), None))).collect()
 }
 
 /// Where the status of `agent` stands.
@@ -88,6 +97,11 @@ pub fn status_path(agent: &AgentKey) -> TreePath {
 /// Where the history of one rollout of `agent` stands.
 pub fn history_path(agent: &AgentKey, rollout: &RolloutId) -> TreePath {
     TreePath::new(format!("{}/history/{}.yaml", folder(agent), segment(rollout.as_str())))
+}
+
+/// Where all files of an agent stand, with a slash at the end.
+pub fn agent_folder(agent: &AgentKey) -> TreePath {
+    TreePath::new(format!("{}/", folder(agent)))
 }
 
 fn folder(agent: &AgentKey) -> String {

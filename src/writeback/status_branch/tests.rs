@@ -110,6 +110,14 @@ fn history() -> RolloutHistory {
     }
 }
 
+fn render(
+    cluster: &ClusterName,
+    statuses: &[AgentStatus],
+    histories: &[RolloutHistory],
+) -> BTreeMap<TreePath, Vec<u8>> {
+    super::render(cluster, &Overview::of(statuses), statuses, histories)
+}
+
 fn cluster() -> ClusterName {
     ClusterName::new("prod")
 }
@@ -302,4 +310,30 @@ fn no_name_leaves_the_tree() {
     let agent = AgentKey::new("..", "a/../../b");
     assert_eq!(status_path(&agent).as_str(), "-./a-..-..-b/status.yaml");
     assert_eq!(history_path(&agent, &RolloutId::new("../x")).as_str(), "-./a-..-..-b/history/-.-x.yaml");
+}
+
+#[test]
+fn of_too_many_agents_the_page_shows_those_first_about_which_there_is_something_to_say() {
+    let mut statuses: Vec<AgentStatus> = (0..2_000).map(|i| idle(&format!("agent-{i:04}"))).collect();
+    statuses[1_999] = AgentStatus { agent: statuses[1_999].agent.clone(), ..in_flight() };
+    statuses[1_500].waiting_for = Some("a pack".to_owned());
+    let page = text(&render(&cluster(), &statuses, &[]), "README.md");
+    let rows = page.lines().filter(|line| line.starts_with("| [production/")).collect::<Vec<_>>();
+    assert_eq!(rows.len(), 500);
+    assert!(rows[0].contains("agent-0000") && rows[498].contains("agent-1500") && rows[499].contains("agent-1999"));
+    assert!(page.contains("2000 agents, 1 in flight."), "{page}");
+    assert!(page.contains("The other 1500 have their status in `<namespace>/<agent>/status.yaml` as well."), "{page}");
+    assert!(page.len() < 100_000, "{}", page.len());
+}
+
+#[test]
+fn only_what_may_have_changed_has_to_be_given() {
+    let old = digests(&render(&cluster(), &[in_flight(), idle("sales-agent"), idle("gone")], &[history()]));
+    let path = |name: &str| TreePath::new(format!("production/{name}/status.yaml"));
+    let new =
+        super::render(&cluster(), &Overview::of(&[idle("sales-agent"), in_flight()]), &[idle("sales-agent")], &[]);
+    let left = [path("gone"), path("sales-agent"), path("never-there")];
+    let edits = changed_among(&old, &new, &left);
+    assert_eq!(edits.keys().cloned().collect::<Vec<_>>(), [TreePath::new(DASHBOARD), path("gone")]);
+    assert_eq!(edits[&path("gone")], None);
 }
