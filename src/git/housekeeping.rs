@@ -3,6 +3,9 @@
 //! Every fetch that brings something adds a pack and every commit of ours some loose objects; a daemon that runs
 //! for months would make each look-up search thousands of files. What `git gc` does for people, with the same
 //! thresholds, and without the git command, which a container need not have.
+//!
+//! Of a branch that Serin only writes to, nobody reads more than its last commit. The status of ten thousand agents has a
+//! folder of ten thousand names, which each commit writes anew: to merge a thousand of those takes minutes, so they go.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,8 +32,8 @@ pub(super) struct Chores {
 
 impl Chores {
     /// The beginning; `None`: there is nothing to do. Must not run beside another writer: what the refs do not reach now, nobody
-    /// is about to use.
-    pub(super) fn look(mirror: &Repository) -> io::Result<Option<Self>> {
+    /// is about to use. Of the commits in `last` what was before them goes too.
+    pub(super) fn look(mirror: &Repository, last: &BTreeSet<Oid>) -> io::Result<Option<Self>> {
         let objects = mirror.path().join("objects");
         let packs = files_in(objects.join("pack"))?;
         let pack_count = packs.iter().filter(|(file, _)| file.extension().is_some_and(|e| e == "pack")).count();
@@ -42,7 +45,12 @@ impl Chores {
         for folder in 0..=u8::MAX {
             old.extend(files_in(objects.join(format!("{folder:02x}")))?);
         }
-        let tips = tips(mirror).map_err(|error| io::Error::other(error.message().to_owned()))?;
+        let of_git = |error: git2::Error| io::Error::other(error.message().to_owned());
+        let tips = tips(mirror).map_err(of_git)?;
+        if !last.is_empty() {
+            let others: Vec<Oid> = tips.iter().copied().filter(|tip| !last.contains(tip)).collect();
+            cut_off(mirror.path(), last, &reached(mirror, &others).map_err(of_git)?)?;
+        }
         Ok(Some(Self { old, tips }))
     }
 
@@ -90,6 +98,34 @@ fn tips(mirror: &Repository) -> Result<Vec<Oid>, git2::Error> {
     Ok(tips)
 }
 
+/// All commits that lead to these.
+fn reached(mirror: &Repository, tips: &[Oid]) -> Result<BTreeSet<Oid>, git2::Error> {
+    let mut walk = mirror.revwalk()?;
+    for tip in tips {
+        walk.push(*tip)?;
+    }
+    walk.collect()
+}
+
+/// Leaves out what was before the commits in `last`, but for those in `kept`. Git's own file for that says where the past
+/// ends; what nothing leads to any more is dropped from it.
+fn cut_off(mirror: &Path, last: &BTreeSet<Oid>, kept: &BTreeSet<Oid>) -> io::Result<()> {
+    let file = mirror.join("shallow");
+    let before = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error),
+    };
+    let before = before.lines().filter_map(|line| Oid::from_str(line.trim()).ok());
+    let mut ends: BTreeSet<Oid> = before.filter(|end| kept.contains(end)).collect();
+    ends.extend(last.difference(kept));
+    let text: String = ends.iter().map(|end| format!("{end}\n")).collect();
+    // A reader sees the one or the other.
+    let new = mirror.join("shallow.new");
+    fs::write(&new, text)?;
+    fs::rename(new, file)
+}
+
 fn write_pack(mirror: &Repository, tips: &[Oid], folder: &Path) -> Result<String, git2::Error> {
     let mut walk = mirror.revwalk()?;
     for tip in tips {
@@ -115,5 +151,67 @@ fn files_in(folder: PathBuf) -> io::Result<Vec<(PathBuf, SystemTime)>> {
             .collect(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use git2::{Signature, Time};
+
+    use super::*;
+
+    fn commit(mirror: &Repository, name: &str, text: &str) -> Oid {
+        let who = Signature::new("P", "p@example.com", &Time::new(0, 0)).unwrap();
+        let mut builder = mirror.treebuilder(None).unwrap();
+        builder.insert("f", mirror.blob(text.as_bytes()).unwrap(), 0o100_644).unwrap();
+        let tree = mirror.find_tree(builder.write().unwrap()).unwrap();
+        let parent = mirror.find_reference(name).ok().map(|found| found.peel_to_commit().unwrap());
+        let parents: Vec<_> = parent.iter().collect();
+        mirror.commit(Some(name), &who, &who, text, &tree, &parents).unwrap()
+    }
+
+    fn ends(folder: &Path) -> Vec<String> {
+        fs::read_to_string(folder.join("shallow")).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_past_of_what_is_only_written_goes_and_all_else_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let mirror = Repository::init_bare(folder.path()).unwrap();
+        let first = commit(&mirror, "refs/serin/heads/main", "one");
+        let main = commit(&mirror, "refs/serin/heads/main", "two");
+        for n in 0..10 {
+            commit(&mirror, "refs/serin/heads/status", &n.to_string());
+        }
+        let status = commit(&mirror, "refs/serin/heads/status", "last");
+        let objects = folder.path().join("objects");
+        fs::create_dir_all(objects.join(SAMPLE)).unwrap();
+        (0..=MAX_LOOSE_IN_SAMPLE).for_each(|n| fs::write(objects.join(format!("{SAMPLE}/{n:038x}")), "").unwrap());
+        let chores = Chores::look(&mirror, &[status].into()).unwrap().unwrap();
+        assert_eq!(ends(folder.path()), [status.to_string()]);
+        let mirror = Repository::open(folder.path()).unwrap();
+        let new = chores.write(&mirror).unwrap();
+        chores.finish(&new).unwrap();
+        let mirror = Repository::open(folder.path()).unwrap();
+        let mut count = 0;
+        mirror
+            .odb()
+            .unwrap()
+            .foreach(|_| {
+                count += 1;
+                true
+            })
+            .unwrap();
+        assert_eq!(count, 9, "a commit, a tree and a file for each commit that is left");
+        assert_eq!(reached(&mirror, &[status]).unwrap(), [status].into());
+        assert_eq!(reached(&mirror, &[main]).unwrap(), [first, main].into());
+        // It goes on from there, and an end that is passed is no end any more.
+        let next = commit(&mirror, "refs/serin/heads/status", "next");
+        assert_eq!(reached(&mirror, &[next]).unwrap(), [status, next].into());
+        cut_off(folder.path(), &[next].into(), &reached(&mirror, &[main]).unwrap()).unwrap();
+        assert_eq!(ends(folder.path()), [next.to_string()]);
+        // A branch that is a part of another is not cut.
+        cut_off(folder.path(), &[first].into(), &reached(&mirror, &[main]).unwrap()).unwrap();
+        assert!(ends(folder.path()).is_empty());
     }
 }

@@ -34,6 +34,7 @@ use super::address::{Address, Place};
 use super::error::{self, Failure};
 use super::folder::{self, Folder};
 use super::housekeeping::Chores;
+use super::kept::{full_name, keep, kept_branch, local_tip, one_component, remote_name};
 use super::listing::{Endings, Listing, Seen};
 use super::snapshot::{self, ReadFailure};
 use super::transport::{self, Advertised, Depth, NetworkLimits, Stop};
@@ -230,7 +231,7 @@ impl Repository for Mirror {
             inner.repairing(stop, |mirror| {
                 let tip = inner.fetch_revision(mirror, stop)?;
                 // A mirror that cannot be tidied still works.
-                let chores = Chores::look(mirror).unwrap_or_default();
+                let chores = Chores::look(mirror, &inner.only_written(mirror)).unwrap_or_default();
                 Ok((tip, chores.filter(|_| !inner.is_tidying.swap(true, Ordering::AcqRel))))
             })
         });
@@ -522,6 +523,20 @@ impl Inner {
         if local_tip(mirror, kept).is_none() && self.folder.may_be_cut_off() { Depth::Tip } else { Depth::Since }
     }
 
+    /// The tips of the branches that are not followed: Serin writes them and reads what it wrote last.
+    fn only_written(&self, mirror: &git2::Repository) -> BTreeSet<Oid> {
+        if matches!(self.address.place(), Place::Local(_)) || !self.folder.may_be_cut_off() {
+            return BTreeSet::new();
+        }
+        let followed = match &self.revision {
+            Revision::Branch(branch) => Some(kept_branch(branch)),
+            Revision::Tag(_) | Revision::Commit(_) => None,
+        };
+        let Ok(kept) = mirror.references_glob("refs/serin/heads/*") else { return BTreeSet::new() };
+        let others = kept.flatten().filter(|kept| kept.name().ok() != followed.as_deref());
+        others.filter_map(|kept| kept.target()).collect()
+    }
+
     fn remember(&self, branch: &BranchName) {
         self.branches.lock().unwrap_or_else(PoisonError::into_inner).insert(branch.clone());
     }
@@ -556,39 +571,6 @@ async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stati
     started.map_err(|error| format!("no thread: {error}"))?;
     // A panic drops the sender; what it says went to the log by the panic hook.
     result.await.map_err(|_| "the call panicked".to_owned())
-}
-
-fn local_tip(mirror: &git2::Repository, name: &str) -> Option<Oid> {
-    mirror.find_reference(name).ok()?.target()
-}
-
-/// Notes where something of the remote is; `None`: it is not there any more.
-fn keep(mirror: &git2::Repository, name: &str, at: Option<Oid>) -> Result<(), Failure> {
-    let noted = match at {
-        Some(at) if local_tip(mirror, name) == Some(at) => Ok(()),
-        Some(at) => mirror.reference(name, at, true, "serin: fetch").map(|_| ()),
-        None => mirror.find_reference(name).map_or(Ok(()), |mut found| found.delete()),
-    };
-    noted.map_err(Failure::Mirror)
-}
-
-/// The remote's name for one of the mirror's refs.
-fn remote_name(kept: &str) -> Option<String> {
-    let (kind, name) = kept.strip_prefix("refs/serin/")?.split_once('/')?;
-    (kind != "commits").then(|| format!("refs/{kind}/{}", name.replace("%2F", "/").replace("%25", "%")))
-}
-
-fn full_name(branch: &BranchName) -> String {
-    format!("refs/heads/{branch}")
-}
-
-fn kept_branch(branch: &BranchName) -> String {
-    format!("refs/serin/heads/{}", one_component(branch.as_str()))
-}
-
-/// A ref name as one path component: a ref may not be a file and a folder at once.
-fn one_component(name: &str) -> String {
-    name.replace('%', "%25").replace('/', "%2F")
 }
 
 fn sha(id: Oid) -> CommitSha {

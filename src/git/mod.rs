@@ -10,6 +10,7 @@ mod commit;
 mod error;
 mod folder;
 mod housekeeping;
+mod kept;
 mod listing;
 mod local;
 mod local_copy;

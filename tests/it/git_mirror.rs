@@ -317,6 +317,50 @@ async fn a_mirror_stays_small_however_many_fetches_and_commits() {
 }
 
 #[tokio::test]
+async fn of_a_branch_that_is_only_written_the_mirror_keeps_the_last_commit() {
+    let remote = Real::new(HTTP);
+    remote.commit("main", &[("a", Some("1"))], "one");
+    let folder = process::scratch("mirrors").join("shop");
+    let view = remote.mirror_in(main(), folder.clone());
+    view.fetch().await.unwrap();
+    let status = BranchName::new("status");
+    let write = |parent: Option<CommitSha>, text: &str| {
+        let commits = vec![NewCommit {
+            edits: BTreeMap::from([(TreePath::new("s"), Some(text.as_bytes().to_vec()))]),
+            ..change(text)
+        }];
+        Publication { branch: status.clone(), parent, commits }
+    };
+    let mut last: Option<CommitSha> = None;
+    for n in 0..20 {
+        let shas = published(view.publish(&write(last.clone(), &n.to_string())).await);
+        last = shas.last().cloned();
+    }
+    fs::create_dir_all(folder.join("objects/17")).unwrap();
+    for n in 0..30 {
+        fs::write(folder.join(format!("objects/17/{n:038x}")), "").unwrap();
+    }
+    let tip = remote.commit("main", &[("a", Some("2"))], "two");
+    assert_eq!(view.fetch().await, Ok(tip.clone()));
+    eventually("one pack and its index are left", || async {
+        let left = files_below(&folder.join("objects"));
+        (left.len() == 2 && left.iter().all(|file| file.parent().unwrap().ends_with("pack"))).then_some(())
+    })
+    .await;
+    // Writing goes on, also behind somebody else, and reading.
+    let shas = published(view.publish(&write(last, "20")).await);
+    let theirs = remote.commit("status", &[("s", Some("theirs"))], "somebody else");
+    assert_eq!(view.fetch_branch(&status).await, Ok(Some(theirs.clone())));
+    assert_eq!(view.contains(&theirs, shas.last().unwrap()).await, Ok(true));
+    published(view.publish(&write(Some(theirs.clone()), "21")).await);
+    assert_eq!(remote.log("status").len(), 23);
+    // What is asked about the past all the same is fetched.
+    let first = remote.log("status").last().unwrap().sha.clone();
+    assert_eq!(view.contains(&theirs, &first).await, Ok(true));
+    assert_eq!(view.snapshot(&tip, &TreePath::new("")).await.unwrap().files.len(), 1);
+}
+
+#[tokio::test]
 async fn an_impossible_edit_is_an_error_and_the_mirror_stays() {
     let remote = Real::new(HTTP);
     let tip = remote.commit("main", &[("a", Some("1"))], "one");
