@@ -67,13 +67,16 @@
 //! * What has to survive is in git or in the cluster: `spec` (git's), `status.rollout` (the step, that a promotion has begun,
 //!   that a rollout is over), one annotation (the [`rollout::Record`]). Everything in memory is a cache or a courtesy.
 //! * What only people read may be written a moment later ([`rollout::Effect::Defer`]); what a decision rests on may not.
-//! * The work of a push is that of its change; everything is looked at again from time to time all the same. A change of what
-//!   others refer to (a pack, a Provider, a credential) leads to those who do, without a look at all others.
+//! * The work of a push is that of its change: what a commit says ([`manifest::Assembly`]) shares with the commit before what
+//!   both say alike, and so does what differs between them. The status branch is told what has changed. Everything is looked
+//!   at again from time to time all the same. A change of what others refer to (a pack, a Provider, a credential) leads to
+//!   those who do, without a look at all others.
 //! * What traffic depends on waits for nothing that can wait: agents in flight and times that have come go before a push that
 //!   changes thousands ([`reconcile::queue`]). What is refused, or not answered, holds up nothing else.
 //! * What is not looked at takes little room: objects of git and of the cluster are kept as [`packed`] text and opened by who
 //!   asks; lists are taken in page by page and compared with git piece by piece.
 //! * Every effect is a level and may be repeated; at rest there are none.
+//! * One object is created by one caller at a time: to the API server, two of ours are one and the same manager.
 //! * Serin writes only what it owns, by server-side apply under two field managers, and deletes only what carries its
 //!   owner reference or its tracking annotation.
 //! * A person's commit is never lost: pushes are fast-forwards of what was read.
