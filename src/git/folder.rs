@@ -13,6 +13,7 @@ use git2::{ErrorCode, Repository, RepositoryInitOptions, RepositoryOpenFlags};
 use super::RepositoryError;
 use super::address::Address;
 use super::error::{self, Failure};
+use super::housekeeping;
 
 /// A folder that is ours as long as this lives.
 #[derive(Debug)]
@@ -65,9 +66,17 @@ impl Folder {
         Repository::open_ext(&self.path, flags, std::iter::empty::<&Path>())
     }
 
-    /// Whether a part of the past is left out in the mirror (git's own file for that).
+    /// Whether a part of the past is left out in the mirror (git's own file for that) that somebody may want to know.
     pub(super) fn is_cut_off(&self) -> bool {
-        fs::metadata(self.path.join("shallow")).is_ok_and(|file| file.len() > 0)
+        let left = housekeeping::ends_of_what_is_written(&self.path);
+        housekeeping::ends(&self.path).is_ok_and(|ends| ends.iter().any(|end| !left.contains(end)))
+    }
+
+    /// Whether the server has left a part of the past out before, so that it and libgit2 know about ends.
+    pub(super) fn knows_ends(&self) -> bool {
+        self.may_be_cut_off()
+            && (housekeeping::ends(&self.path).is_ok_and(|ends| !ends.is_empty())
+                || !housekeeping::ends_of_what_is_written(&self.path).is_empty())
     }
 
     /// The sound mirror of `address` that is here. `None`: one has to be made, because there is none, it is of

@@ -7,7 +7,7 @@
 //! Of a branch that Serin only writes to, nobody reads more than its last commit. The status of ten thousand agents has a
 //! folder of ten thousand names, which each commit writes anew: to merge a thousand of those takes minutes, so they go.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,8 +32,8 @@ pub(super) struct Chores {
 
 impl Chores {
     /// The beginning; `None`: there is nothing to do. Must not run beside another writer: what the refs do not reach now, nobody
-    /// is about to use. Of the commits in `last` what was before them goes too.
-    pub(super) fn look(mirror: &Repository, last: &BTreeSet<Oid>) -> io::Result<Option<Self>> {
+    /// is about to use. Of the refs in `only_written` the last commit stays, and what was before it goes.
+    pub(super) fn look(mirror: &Repository, only_written: &BTreeSet<String>) -> io::Result<Option<Self>> {
         let objects = mirror.path().join("objects");
         let packs = files_in(objects.join("pack"))?;
         let pack_count = packs.iter().filter(|(file, _)| file.extension().is_some_and(|e| e == "pack")).count();
@@ -45,31 +45,40 @@ impl Chores {
         for folder in 0..=u8::MAX {
             old.extend(files_in(objects.join(format!("{folder:02x}")))?);
         }
-        let of_git = |error: git2::Error| io::Error::other(error.message().to_owned());
-        let tips = tips(mirror).map_err(of_git)?;
+        let tips = tips(mirror).map_err(said)?;
+        let (last, others): (Vec<_>, Vec<_>) = tips.iter().partition(|(name, _)| only_written.contains(*name));
         if !last.is_empty() {
-            let others: Vec<Oid> = tips.iter().copied().filter(|tip| !last.contains(tip)).collect();
-            cut_off(mirror.path(), last, &reached(mirror, &others).map_err(of_git)?)?;
+            let last = last.into_iter().map(|(_, tip)| *tip).collect();
+            let others: Vec<Oid> = others.into_iter().map(|(_, tip)| *tip).collect();
+            cut_off(mirror.path(), &last, &reached(mirror, &others).map_err(said)?)?;
         }
-        Ok(Some(Self { old, tips }))
+        Ok(Some(Self { old, tips: tips.into_values().collect() }))
     }
 
     /// The long part: writes everything that the refs reached into one pack, and gives back its name without the ending. May run
     /// beside a writer.
     pub(super) fn write(&self, mirror: &Repository) -> io::Result<String> {
         let folder = mirror.path().join("objects/pack");
-        let new =
-            write_pack(mirror, &self.tips, &folder).map_err(|error| io::Error::other(error.message().to_owned()))?;
+        let new = write_pack(mirror, &self.tips, &folder).map_err(said)?;
         if !folder.join(&new).with_extension("pack").exists() {
             return Err(io::Error::other("the new pack is not where it was written"));
         }
         Ok(new)
     }
 
-    /// The end: deletes what is in the pack now. Must not run beside another writer. Who wrote meanwhile an object that was
+    /// The end: deletes what is in the pack now. Must not run beside another writer. Where a branch has gone back meanwhile, to
+    /// what the pack may not have, all stays as it is until the next time. Who wrote meanwhile an object that was
     /// there already has touched its file instead: that stays. A reader that had opened the repository before may miss an object
     /// once; it finds it in the new pack.
-    pub(super) fn finish(self, new: &str) -> io::Result<()> {
+    pub(super) fn finish(self, mirror: &Repository, new: &str) -> io::Result<()> {
+        let follows = |tip: &Oid| {
+            self.tips
+                .iter()
+                .any(|old| old == tip || mirror.graph_descendant_of(*tip, *old).is_ok_and(|follows| follows))
+        };
+        if !tips(mirror).map_err(said)?.values().all(follows) {
+            return Ok(());
+        }
         // Nobody finds anything in a pack without its index, so they stay or go together.
         let is_touched = |(file, before): &&(PathBuf, SystemTime)| {
             fs::metadata(file).and_then(|now| now.modified()).is_ok_and(|now| now != *before)
@@ -90,12 +99,46 @@ fn bare(file: &Path) -> PathBuf {
     file.with_extension("")
 }
 
-fn tips(mirror: &Repository) -> Result<Vec<Oid>, git2::Error> {
-    let mut tips = Vec::new();
+fn said(error: git2::Error) -> io::Error {
+    io::Error::other(error.message().to_owned())
+}
+
+fn tips(mirror: &Repository) -> Result<BTreeMap<String, Oid>, git2::Error> {
+    let mut tips = BTreeMap::new();
     for reference in mirror.references()? {
-        tips.extend(reference?.target());
+        let reference = reference?;
+        if let (Ok(name), Some(tip)) = (reference.name(), reference.target()) {
+            tips.insert(name.to_owned(), tip);
+        }
     }
     Ok(tips)
+}
+
+/// Where the past ends in a mirror: git's own file for that.
+pub(super) fn ends(mirror: &Path) -> io::Result<BTreeSet<Oid>> {
+    read_ids(&mirror.join("shallow"))
+}
+
+/// Where it was cut off here and nobody asks for more. A file of our own: git knows no difference.
+pub(super) fn ends_of_what_is_written(mirror: &Path) -> BTreeSet<Oid> {
+    read_ids(&mirror.join(WRITTEN)).unwrap_or_default()
+}
+
+const WRITTEN: &str = "serin-only-written";
+
+fn read_ids(file: &Path) -> io::Result<BTreeSet<Oid>> {
+    match fs::read_to_string(file) {
+        Ok(text) => Ok(text.lines().filter_map(|line| Oid::from_str(line.trim()).ok()).collect()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeSet::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// A reader sees the old ones or the new ones.
+fn write_ids(file: &Path, ids: &BTreeSet<Oid>) -> io::Result<()> {
+    let new = file.with_extension("new");
+    fs::write(&new, ids.iter().map(|id| format!("{id}\n")).collect::<String>())?;
+    fs::rename(new, file)
 }
 
 /// All commits that lead to these.
@@ -107,23 +150,15 @@ fn reached(mirror: &Repository, tips: &[Oid]) -> Result<BTreeSet<Oid>, git2::Err
     walk.collect()
 }
 
-/// Leaves out what was before the commits in `last`, but for those in `kept`. Git's own file for that says where the past
-/// ends; what nothing leads to any more is dropped from it.
+/// Leaves out what was before the commits in `last`, but for those in `kept`. Ends to which nothing leads any more are
+/// forgotten.
 fn cut_off(mirror: &Path, last: &BTreeSet<Oid>, kept: &BTreeSet<Oid>) -> io::Result<()> {
-    let file = mirror.join("shallow");
-    let before = match fs::read_to_string(&file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(error),
-    };
-    let before = before.lines().filter_map(|line| Oid::from_str(line.trim()).ok());
-    let mut ends: BTreeSet<Oid> = before.filter(|end| kept.contains(end)).collect();
-    ends.extend(last.difference(kept));
-    let text: String = ends.iter().map(|end| format!("{end}\n")).collect();
-    // A reader sees the one or the other.
-    let new = mirror.join("shallow.new");
-    fs::write(&new, text)?;
-    fs::rename(new, file)
+    let mut all: BTreeSet<Oid> = ends(mirror)?.intersection(kept).copied().collect();
+    let last: BTreeSet<Oid> = last.difference(kept).copied().collect();
+    // First what they are: an end that nobody knows for one of ours would be fetched beyond.
+    write_ids(&mirror.join(WRITTEN), &last)?;
+    all.extend(last);
+    write_ids(&mirror.join("shallow"), &all)
 }
 
 fn write_pack(mirror: &Repository, tips: &[Oid], folder: &Path) -> Result<String, git2::Error> {
@@ -170,8 +205,15 @@ mod tests {
         mirror.commit(Some(name), &who, &who, text, &tree, &parents).unwrap()
     }
 
-    fn ends(folder: &Path) -> Vec<String> {
-        fs::read_to_string(folder.join("shallow")).unwrap().lines().map(str::to_owned).collect()
+    fn look(mirror: &Repository) -> Chores {
+        let sample = mirror.path().join("objects").join(SAMPLE);
+        fs::create_dir_all(&sample).unwrap();
+        (0..=MAX_LOOSE_IN_SAMPLE).for_each(|n| fs::write(sample.join(format!("{n:038x}")), "").unwrap());
+        Chores::look(mirror, &["refs/serin/heads/status".to_owned()].into()).unwrap().unwrap()
+    }
+
+    fn is_there(mirror: &Repository, commit: Oid) -> bool {
+        Repository::open(mirror.path()).unwrap().find_commit(commit).is_ok()
     }
 
     #[test]
@@ -184,14 +226,12 @@ mod tests {
             commit(&mirror, "refs/serin/heads/status", &n.to_string());
         }
         let status = commit(&mirror, "refs/serin/heads/status", "last");
-        let objects = folder.path().join("objects");
-        fs::create_dir_all(objects.join(SAMPLE)).unwrap();
-        (0..=MAX_LOOSE_IN_SAMPLE).for_each(|n| fs::write(objects.join(format!("{SAMPLE}/{n:038x}")), "").unwrap());
-        let chores = Chores::look(&mirror, &[status].into()).unwrap().unwrap();
-        assert_eq!(ends(folder.path()), [status.to_string()]);
+        let chores = look(&mirror);
+        assert_eq!(ends(folder.path()).unwrap(), [status].into());
+        assert_eq!(ends_of_what_is_written(folder.path()), [status].into());
         let mirror = Repository::open(folder.path()).unwrap();
         let new = chores.write(&mirror).unwrap();
-        chores.finish(&new).unwrap();
+        chores.finish(&mirror, &new).unwrap();
         let mirror = Repository::open(folder.path()).unwrap();
         let mut count = 0;
         mirror
@@ -209,9 +249,36 @@ mod tests {
         let next = commit(&mirror, "refs/serin/heads/status", "next");
         assert_eq!(reached(&mirror, &[next]).unwrap(), [status, next].into());
         cut_off(folder.path(), &[next].into(), &reached(&mirror, &[main]).unwrap()).unwrap();
-        assert_eq!(ends(folder.path()), [next.to_string()]);
-        // A branch that is a part of another is not cut.
-        cut_off(folder.path(), &[first].into(), &reached(&mirror, &[main]).unwrap()).unwrap();
-        assert!(ends(folder.path()).is_empty());
+        assert_eq!(ends(folder.path()).unwrap(), [next].into());
+    }
+
+    #[test]
+    fn a_written_branch_that_is_a_part_of_another_is_not_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let mirror = Repository::init_bare(folder.path()).unwrap();
+        let first = commit(&mirror, "refs/serin/heads/main", "one");
+        let main = commit(&mirror, "refs/serin/heads/main", "two");
+        for status in [first, main] {
+            mirror.reference("refs/serin/heads/status", status, true, "").unwrap();
+            let chores = look(&mirror);
+            assert!(ends(folder.path()).unwrap().is_empty());
+            let new = chores.write(&mirror).unwrap();
+            chores.finish(&mirror, &new).unwrap();
+            assert!(is_there(&mirror, first) && is_there(&mirror, main));
+        }
+    }
+
+    #[test]
+    fn a_branch_that_goes_back_while_the_pack_is_written_loses_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mirror = Repository::init_bare(folder.path()).unwrap();
+        let before = commit(&mirror, "refs/serin/heads/status", "one");
+        let last = commit(&mirror, "refs/serin/heads/status", "two");
+        let chores = look(&mirror);
+        let mirror = Repository::open(folder.path()).unwrap();
+        let new = chores.write(&mirror).unwrap();
+        mirror.reference("refs/serin/heads/status", before, true, "").unwrap();
+        chores.finish(&mirror, &new).unwrap();
+        assert!(is_there(&mirror, before) && is_there(&mirror, last));
     }
 }

@@ -230,9 +230,13 @@ impl Repository for Mirror {
         let fetch = self.change(|inner, stop| {
             inner.repairing(stop, |mirror| {
                 let tip = inner.fetch_revision(mirror, stop)?;
+                if inner.is_tidying.swap(true, Ordering::AcqRel) {
+                    return Ok((tip, None));
+                }
                 // A mirror that cannot be tidied still works.
-                let chores = Chores::look(mirror, &inner.only_written(mirror)).unwrap_or_default();
-                Ok((tip, chores.filter(|_| !inner.is_tidying.swap(true, Ordering::AcqRel))))
+                let chores = Chores::look(mirror, &inner.only_written()).unwrap_or_default();
+                inner.is_tidying.store(chores.is_some(), Ordering::Release);
+                Ok((tip, chores))
             })
         });
         let (tip, chores) = fetch.await?;
@@ -523,18 +527,14 @@ impl Inner {
         if local_tip(mirror, kept).is_none() && self.folder.may_be_cut_off() { Depth::Tip } else { Depth::Since }
     }
 
-    /// The tips of the branches that are not followed: Serin writes them and reads what it wrote last.
-    fn only_written(&self, mirror: &git2::Repository) -> BTreeSet<Oid> {
-        if matches!(self.address.place(), Place::Local(_)) || !self.folder.may_be_cut_off() {
+    /// Where the branches are kept that are not followed: Serin writes them and reads what it wrote last.
+    fn only_written(&self) -> BTreeSet<String> {
+        if matches!(self.address.place(), Place::Local(_)) || !self.folder.knows_ends() {
             return BTreeSet::new();
         }
-        let followed = match &self.revision {
-            Revision::Branch(branch) => Some(kept_branch(branch)),
-            Revision::Tag(_) | Revision::Commit(_) => None,
-        };
-        let Ok(kept) = mirror.references_glob("refs/serin/heads/*") else { return BTreeSet::new() };
-        let others = kept.flatten().filter(|kept| kept.name().ok() != followed.as_deref());
-        others.filter_map(|kept| kept.target()).collect()
+        let branches = self.branches.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_other = |branch: &&BranchName| self.revision != Revision::Branch((*branch).clone());
+        branches.iter().filter(is_other).map(kept_branch).collect()
     }
 
     fn remember(&self, branch: &BranchName) {
@@ -552,9 +552,10 @@ async fn tidy(inner: Arc<Inner>, chores: Chores) {
     });
     if let Ok(Some((new, chores))) = written.await {
         let turn = inner.turn.clone().lock_owned().await;
+        let folder = inner.clone();
         let _finished = on_a_thread(move || {
             let _turn = turn;
-            chores.finish(&new)
+            chores.finish(&folder.folder.repository().ok()?, &new).ok()
         })
         .await;
     }

@@ -3,6 +3,7 @@
 //! The next commit is put together from the one before and the files that it changes ([`Assembly::update`]): what both say
 //! alike is shared between them and not looked at again, so that a push costs its change, however much lies beside it.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -85,8 +86,8 @@ pub struct Assembly {
     troubled: OrdSet<TreePath>,
     /// The files of all objects that may not be applied, by [`identity`]. An object that may be says itself where it is.
     odd: OrdMap<ObjectKey, BTreeSet<TreePath>>,
-    /// All kinds that there ever were, so that an identity leads to keys.
-    kinds: BTreeSet<Kind>,
+    /// The versions that there ever were of each kind, by group and kind, so that an identity leads to keys.
+    versions: BTreeMap<(Cow<'static, str>, Cow<'static, str>), BTreeSet<Kind>>,
     /// What stands for files that are not read.
     others: Vec<LoadedFile>,
     intake: Intake,
@@ -128,7 +129,8 @@ impl Assembly {
         }
         for file in read {
             for entry in &file.entries {
-                self.kinds.insert(entry.key.kind.clone());
+                let kind = &entry.key.kind;
+                self.versions.entry((kind.group.clone(), kind.kind.clone())).or_default().insert(kind.clone());
                 self.touch(&mut touched, &entry.key).insert(file.path.clone());
             }
             self.intake.count(&file);
@@ -168,8 +170,8 @@ impl Assembly {
 
     /// The keys that may mean this object, whatever the version.
     fn keys(&self, id: &ObjectKey) -> impl Iterator<Item = ObjectKey> {
-        let is_same = |kind: &&Kind| kind.group == id.kind.group && kind.kind == id.kind.kind;
-        self.kinds.iter().filter(is_same).map(|kind| ObjectKey::new(kind.clone(), &id.namespace, &id.name))
+        let kinds = self.versions.get(&(id.kind.group.clone(), id.kind.kind.clone()));
+        kinds.into_iter().flatten().map(|kind| ObjectKey::new(kind.clone(), &id.namespace, &id.name))
     }
 
     /// Every place that names an object, in order.

@@ -49,10 +49,15 @@ impl Core {
             self.memos.put(agent, memo);
         }
         let source = source.as_ref().map(|(source, _)| source);
+        let mut contested = Vec::new();
         if let Some(source) = source {
             // What another source was to write down about it is not its business any more.
             for other in self.sources.values().filter(|other| !Arc::ptr_eq(other, source)) {
                 let (Retraction::Done | Retraction::TooLate) = other.outbox().retract(agent);
+                // One that holds it too, and took it for its own when it had handed it on, is to find out.
+                if other.loaded().is_some_and(|loaded| loaded.holds(agent)) && other.sync_whole_next() {
+                    contested.push(Key::Sync(other.options.name.clone()));
+                }
             }
         }
         if verdict.decision.is_none() {
@@ -65,6 +70,7 @@ impl Core {
         }
         let mut next = self.perform_verdict(leading, agent, &world, source, verdict).await?;
         next.later.extend(retry);
+        next.now.extend(contested);
         if is_name_taken {
             next.later.push(self.later(Key::Agent(agent.clone()), NAME_RETRY));
         }

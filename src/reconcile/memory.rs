@@ -126,13 +126,7 @@ impl Core {
             self.note_left(&left, agent);
             due.extend(name.map(|_| (Key::Status(left), self.clock.now())));
         }
-        if let Some(source) = source.filter(|_| is_news)
-            && let Some((_, interval)) = &source.options.status
-        {
-            let last = self.published().get(&source.options.name).and_then(|published| published.at);
-            let at = last.and_then(|last| last.saturating_add(*interval).ok());
-            due.push((Key::Status(source.options.name.clone()), at.unwrap_or_else(|| self.clock.now())));
-        }
+        due.extend(source.filter(|_| is_news).and_then(|source| self.status_due(source)));
         due
     }
 
@@ -254,7 +248,7 @@ impl Core {
         let mut agents = self.agents();
         let refused = &mut agents.get_mut(agent)?.refused;
         refused.retain(|_, (_, at)| *at > now);
-        let at = refused.values().map(|(_, at)| *at).min()?;
+        let at = refused.values().map(|(_, at)| *at).min()?.min(after(now, REFUSED_RETRY));
         Some((Key::Agent(agent.clone()), at))
     }
 
@@ -263,7 +257,9 @@ impl Core {
         let now = self.clock.now();
         let agents = self.agents();
         let Some(memory) = agents.get(agent) else { return BTreeMap::new() };
-        let refused = |(why, at): &(String, Timestamp)| Refused { why: why.clone(), is_due: *at <= now };
+        // A time that is farther away than it can be is one of before the clock was set back.
+        let is_due = |at: Timestamp| at <= now || at > after(now, REFUSED_RETRY);
+        let refused = |(why, at): &(String, Timestamp)| Refused { why: why.clone(), is_due: is_due(*at) };
         let of_it = memory.refused.iter().filter(|((_, other), _)| *other == asked);
         of_it.map(|((key, _), entry)| (key.clone(), refused(entry))).collect()
     }

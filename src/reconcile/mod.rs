@@ -169,7 +169,7 @@ pub struct Core {
     memos: memos::Memos,
     credentials: Mutex<BTreeMap<ObjectKey, credentials::Known>>,
     references: Mutex<references::References>,
-    published: Mutex<BTreeMap<SourceName, status::Published>>,
+    status_branches: Mutex<status::StatusBranches>,
 }
 
 impl Core {
@@ -195,7 +195,7 @@ impl Core {
             memos: memos::Memos::default(),
             credentials: Mutex::default(),
             references: Mutex::default(),
-            published: Mutex::default(),
+            status_branches: Mutex::default(),
         }
     }
 
@@ -248,7 +248,7 @@ impl Core {
         let agents = std::mem::take(&mut *self.agents());
         self.memos.forget_all();
         agents.keys().for_each(|agent| self.metrics.rollout.forget(agent));
-        self.published().clear();
+        self.forget_status_branches();
         self.sources.values().for_each(|source| source.start_over());
     }
 

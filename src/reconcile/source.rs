@@ -334,11 +334,11 @@ impl Source {
         state.synced_whole = is_whole.then(|| Arc::clone(loaded));
     }
 
-    /// The next sync that begins looks at everything again.
-    pub(crate) fn sync_whole_next(&self) {
+    /// The next sync that begins looks at everything again. Says whether it would not have.
+    pub(crate) fn sync_whole_next(&self) -> bool {
         let mut state = self.state();
         state.whole_syncs_asked += 1;
-        state.synced_whole = None;
+        state.synced_whole.take().is_some()
     }
 
     /// Whether an object that this source has applied is to go, because it is gone from git.
@@ -464,7 +464,8 @@ impl Source {
     pub(crate) fn fetch_succeeded(&self, commit: &CommitSha) {
         self.first_fetch
             .send_if_modified(|answer| answer.is_none() && answer.replace(format!("at {}", commit.short())).is_none());
-        self.state().failed_fetches = 0;
+        let mut state = self.state();
+        (state.failed_fetches, state.has_failed) = (0, false);
     }
 
     /// Notes that an object of git was refused, or that it no longer is. Says whether that is news.

@@ -1,7 +1,7 @@
 //! How what is remembered about agents gets to the status branch.
 //!
-//! What a restart loses of a rollout in flight is read back from the branch, and nothing else ever is: the branch is never
-//! desired state.
+//! What a restart loses of the past (the history of a rollout in flight, the commits of decisions, since which commit an agent
+//! is as it is) is read back from the branch, and nothing else ever is: the branch is never desired state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,13 +30,29 @@ const AGENTS_PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 /// How long until it looks again whether all have been.
 const AGENTS_RECHECK: SignedDuration = SignedDuration::from_secs(1);
 
-/// Files of the status branch that are larger are written anew instead of read: the dashboard of 10 000 agents has about
-/// two megabytes, and whoever can push to the branch can put anything there.
+/// Files of the status branch that are larger are written anew instead of read: whoever can push to the branch can put
+/// anything there.
 const LARGEST_STATUS_FILE: u64 = 16 << 20;
 
-/// What is on the status branch of a source, as far as this process wrote or read it.
+/// What is on the status branches, as far as this process wrote or read it.
 #[derive(Default)]
-pub(super) struct Published {
+pub(super) struct StatusBranches {
+    /// How often everything was forgotten: a pass that began before that must not say what is there now.
+    term: u64,
+    /// By [`Core::page_of`].
+    published: BTreeMap<SourceName, Published>,
+}
+
+impl StatusBranches {
+    /// Another Serin may have written since.
+    pub(super) fn start_over(&mut self) {
+        self.term += 1;
+        self.published.clear();
+    }
+}
+
+#[derive(Default)]
+struct Published {
     /// Since when it has waited for agents that nobody has looked at.
     waiting_since: Option<Timestamp>,
     /// Whether all agents were looked at, so that a status whose agent is not known is that of one that is gone.
@@ -47,59 +63,109 @@ pub(super) struct Published {
     is_current: bool,
     /// The statuses of agents that are gone, or of another source.
     left: BTreeSet<TreePath>,
-    pub(super) at: Option<Timestamp>,
+    at: Option<Timestamp>,
     failed_before: u32,
 }
 
+/// A status branch at work: of one source, or of several that write to the same.
+struct Page<'a> {
+    source: &'a Source,
+    term: u64,
+}
+
 impl Core {
-    pub(super) fn published(&self) -> std::sync::MutexGuard<'_, BTreeMap<SourceName, Published>> {
-        // What is in it is a cache of the branch.
-        self.published.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn status_branches(&self) -> std::sync::MutexGuard<'_, StatusBranches> {
+        // What is in it is a cache of the branches.
+        self.status_branches.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Brings the status of a source's agents to its status branch, if anything there would change.
+    /// Forgets what is on the status branches.
+    pub(super) fn forget_status_branches(&self) {
+        self.status_branches().start_over();
+    }
+
+    /// The source that stands for the status branch of a source: the first in the settings that writes to the same. What one
+    /// of them says is beside what the others say, and not in its place.
+    pub(super) fn page_of<'a>(&'a self, name: &'a SourceName) -> &'a SourceName {
+        let branch = |source: &Source| source.options.status.as_ref().map(|(branch, _)| branch.clone());
+        let Some(source) = self.sources.get(name) else { return name };
+        let is_same = |other: &&SourceName| {
+            self.sources.get(*other).is_some_and(|other| {
+                branch(other) == branch(source) && other.repository.address() == source.repository.address()
+            })
+        };
+        self.order.iter().find(is_same).unwrap_or(name)
+    }
+
+    /// When the status of a source's agents may be written next, and what to wake for that.
+    pub(super) fn status_due(&self, source: &Source) -> Option<(Key, Timestamp)> {
+        let (_, interval) = source.options.status.as_ref()?;
+        let (now, page) = (self.clock.now(), self.page_of(&source.options.name));
+        let last = self.status_branches().published.get(page).and_then(|published| published.at);
+        let at = last.and_then(|last| last.min(now).saturating_add(*interval).ok()).unwrap_or(now);
+        Some((Key::Status(page.clone()), at))
+    }
+
+    /// What is known of a page. `None`: everything was forgotten since, and this pass is of no account any more.
+    fn on_page<T>(&self, page: &Page<'_>, work: impl FnOnce(&mut Published) -> T) -> Option<T> {
+        let mut branches = self.status_branches();
+        if branches.term != page.term {
+            return None;
+        }
+        Some(work(branches.published.entry(page.source.options.name.clone()).or_default()))
+    }
+
+    /// Brings the status of the agents of a page to its branch, if anything there would change.
     pub(super) async fn publish_status(&self, leading: &Leading, source: &Source) -> Result<Next, PassError> {
         let Some((branch, interval)) = &source.options.status else { return Ok(Next::default()) };
+        let key = self.page_of(&source.options.name);
+        if *key != source.options.name {
+            return Ok(Next { now: vec![Key::Status(key.clone())], later: Vec::new() });
+        }
+        let later = |due| Next { now: Vec::new(), later: vec![(Key::Status(key.clone()), due)] };
+        let page = Page { source, term: self.status_branches().term };
         let now = self.clock.now();
-        let last = self.published().get(&source.options.name).and_then(|published| published.at);
+        // A time that is to come is one of before the clock was set back.
+        let last = self.on_page(&page, |published| published.at).flatten().filter(|last| *last <= now);
         if let Some(due) = last.and_then(|last| last.saturating_add(*interval).ok()).filter(|due| *due > now) {
-            return Ok(Next { now: Vec::new(), later: vec![(Key::Status(source.options.name.clone()), due)] });
+            return Ok(later(due));
         }
-        let unseen = self.unseen_agents(source).await?;
-        if let Some(due) = self.waits_for_agents(source, &unseen) {
-            return Ok(Next { now: Vec::new(), later: vec![(Key::Status(source.options.name.clone()), due)] });
+        let unseen = self.unseen_agents(&page).await?;
+        if let Some(due) = self.waits_for_agents(&page, &unseen) {
+            return Ok(later(due));
         }
-        let outcome = self.write_status_branch(leading, source, branch, &unseen).await;
-        let mut published = self.published();
-        let entry = published.entry(source.options.name.clone()).or_default();
-        match &outcome {
+        let outcome = self.write_status_branch(leading, &page, branch, &unseen).await;
+        self.on_page(&page, |published| match &outcome {
             Ok(()) => {
-                entry.at = Some(now);
-                entry.failed_before = 0;
+                published.at = Some(now);
+                published.failed_before = 0;
             }
             // The time stays: a retry that finds itself too early would count as a success and end the growth of the
             // waits between retries.
             Err(error) => {
                 let (repo, why) = (source.repository.address(), error.to_string());
-                event::StatusNotPublished { branch, repo: &repo, why: &why, failed_before: entry.failed_before }
-                    .emit(&self.metrics);
-                entry.failed_before = entry.failed_before.saturating_add(1);
+                let failed_before = published.failed_before;
+                event::StatusNotPublished { branch, repo: &repo, why: &why, failed_before }.emit(&self.metrics);
+                published.failed_before = failed_before.saturating_add(1);
             }
-        }
-        drop(published);
-        outcome.map(|()| Next::default())
+        });
+        outcome?;
+        // One that began while the branch was read is read, and written, the next time.
+        let is_complete = self.partial_histories(key).is_empty();
+        Ok(if is_complete { Next::default() } else { later(now.saturating_add(*interval).unwrap_or(now)) })
     }
 
     /// An agent is no more one of this source.
     pub(super) fn note_left(&self, source: &SourceName, agent: &AgentKey) {
-        if let Some(published) = self.published().get_mut(source) {
+        let page = self.page_of(source);
+        if let Some(published) = self.status_branches().published.get_mut(page) {
             published.left.insert(status_path(agent));
         }
     }
 
     /// The live agents that nobody has looked at since the start: what the branch says about them is not to go.
-    async fn unseen_agents(&self, source: &Source) -> Result<BTreeSet<TreePath>, PassError> {
-        if self.published().get(&source.options.name).is_some_and(|published| published.knows_all) {
+    async fn unseen_agents(&self, page: &Page<'_>) -> Result<BTreeSet<TreePath>, PassError> {
+        if self.on_page(page, |published| published.knows_all) == Some(true) {
             return Ok(BTreeSet::new());
         }
         let live = self.keys(&Kind::AGENT_RUNTIME).await?;
@@ -121,79 +187,81 @@ impl Core {
 
     /// Until when the first status waits for agents that are still to be looked at: a page that lacks most of them helps
     /// nobody. `None`: it has waited long enough.
-    fn waits_for_agents(&self, source: &Source, unseen: &BTreeSet<TreePath>) -> Option<Timestamp> {
+    fn waits_for_agents(&self, page: &Page<'_>, unseen: &BTreeSet<TreePath>) -> Option<Timestamp> {
         let now = self.clock.now();
-        let mut published = self.published();
-        let entry = published.entry(source.options.name.clone()).or_default();
-        entry.knows_all |= unseen.is_empty();
-        if entry.knows_all {
-            return None;
-        }
-        // A clock that was set back must not make it wait for long.
-        let since = (*entry.waiting_since.get_or_insert(now)).min(now);
-        let until = since.saturating_add(AGENTS_PATIENCE).unwrap_or(now);
-        (until > now).then(|| now.saturating_add(AGENTS_RECHECK).unwrap_or(until).min(until))
+        let wait = |published: &mut Published| {
+            if unseen.is_empty() && !published.knows_all {
+                published.knows_all = true;
+                // From now on it can be told what of the branch is about agents that are gone.
+                published.is_current = false;
+            }
+            if published.knows_all {
+                return None;
+            }
+            // A clock that was set back must not make it wait for long.
+            let since = (*published.waiting_since.get_or_insert(now)).min(now);
+            let until = since.saturating_add(AGENTS_PATIENCE).unwrap_or(now);
+            (until > now).then(|| now.saturating_add(AGENTS_RECHECK).unwrap_or(until).min(until))
+        };
+        self.on_page(page, wait).flatten()
     }
 
     async fn write_status_branch(
         &self,
         leading: &Leading,
-        source: &Source,
+        page: &Page<'_>,
         branch: &BranchName,
         unseen: &BTreeSet<TreePath>,
     ) -> Result<(), PassError> {
+        let repository = &page.source.repository;
         for _ in 0..RACES {
-            let tip = source.repository.fetch_branch(branch).await?;
-            self.read_status_branch(source, tip.as_ref()).await?;
+            let tip = repository.fetch_branch(branch).await?;
+            self.read_status_branch(page, tip.as_ref()).await?;
             // What is taken up here is not noted any more: where it does not get to the branch, the next time is about all.
-            let (was_current, left) = {
-                let mut published = self.published();
-                let entry = published.entry(source.options.name.clone()).or_default();
-                (std::mem::take(&mut entry.is_current), std::mem::take(&mut entry.left))
-            };
-            let Rendered { agents, files: new } = self.render_status(source, was_current);
-            let edits = {
-                let mut published = self.published();
-                let entry = published.entry(source.options.name.clone()).or_default();
+            let taken = self.on_page(page, |published| {
+                (std::mem::take(&mut published.is_current), std::mem::take(&mut published.left))
+            });
+            let Some((was_current, left)) = taken else { return Ok(()) };
+            let Rendered { agents, files: new } = self.render_status(page, was_current);
+            let edits = self.on_page(page, |published| {
                 let mut edits = if was_current {
-                    changed_among(&entry.files, &new, &left)
+                    changed_among(&published.files, &new, &left)
                 } else {
-                    changed_files(&entry.files, &new)
+                    changed_files(&published.files, &new)
                 };
                 edits.retain(|path, contents| contents.is_some() || !unseen.contains(path));
-                if edits.is_empty() {
-                    entry.is_current = was_current || unseen.is_empty();
-                    return Ok(());
-                }
+                published.is_current = edits.is_empty();
                 edits
-            };
-            let gone: Vec<TreePath> =
-                edits.iter().filter(|(_, contents)| contents.is_none()).map(|(path, _)| path.clone()).collect();
+            });
+            let Some(edits) = edits.filter(|edits| !edits.is_empty()) else { return Ok(()) };
             let count = edits.len();
+            let is_gone = |(_, contents): &(&TreePath, &Option<Vec<u8>>)| contents.is_none();
+            let gone: Vec<TreePath> = edits.iter().filter(is_gone).map(|(path, _)| path.clone()).collect();
             let commit = NewCommit {
                 message: render_status(&agents_of(&edits), &self.options.cluster_name),
-                author: source.options.author.clone(),
+                author: page.source.options.author.clone(),
                 at: self.clock.now(),
                 edits,
             };
             let publication = Publication { branch: branch.clone(), parent: tip, commits: vec![commit] };
             leading.check()?;
-            match source.repository.publish(&publication).await? {
+            match repository.publish(&publication).await? {
                 PublishOutcome::Published(commits) => {
-                    let repo = source.repository.address();
+                    let repo = repository.address();
                     if let Some(commit) = commits.last() {
                         event::StatusPublished { branch, repo: &repo, commit, files: count }.emit(&self.metrics);
                     }
-                    let mut published = self.published();
-                    let entry = published.entry(source.options.name.clone()).or_default();
-                    entry.tip = commits.last().cloned();
-                    for path in &gone {
-                        entry.files.remove(path);
-                    }
-                    // Of earlier rollouts nothing changes any more.
-                    agents.iter().for_each(|agent| drop_below(&agent_folder(agent), &mut entry.files));
-                    entry.files.extend(new.into_iter().map(|(path, contents)| (path, ContentDigest::of(&contents))));
-                    entry.is_current = was_current || unseen.is_empty();
+                    let _kept = self.on_page(page, |published| {
+                        published.tip = commits.last().cloned();
+                        for path in &gone {
+                            published.files.remove(path);
+                        }
+                        // Of earlier rollouts nothing changes any more.
+                        agents.iter().for_each(|agent| drop_below(&agent_folder(agent), &mut published.files));
+                        let new = new.into_iter().map(|(path, contents)| (path, ContentDigest::of(&contents)));
+                        published.files.extend(new);
+                        published.is_current = true;
+                    });
                     return Ok(());
                 }
                 PublishOutcome::RemoteMoved { .. } => {}
@@ -206,74 +274,76 @@ impl Core {
     }
 
     /// Reads what is on the branch where this process did not write it itself: to know what differs, and what was
-    /// known of a rollout before a restart.
-    async fn read_status_branch(&self, source: &Source, tip: Option<&CommitSha>) -> Result<(), PassError> {
-        let name = &source.options.name;
-        let is_known = {
-            let mut published = self.published();
-            let entry = published.entry(name.clone()).or_default();
-            entry.tip.as_ref() == tip
-        };
+    /// known before a restart.
+    async fn read_status_branch(&self, page: &Page<'_>, tip: Option<&CommitSha>) -> Result<(), PassError> {
+        let name = &page.source.options.name;
         let Some(tip) = tip else {
-            self.published().insert(name.clone(), Published::default());
+            let _forgotten = self.on_page(page, |published| *published = Published::default());
             return Ok(());
         };
+        let is_known = self.on_page(page, |published| published.tip.as_ref() == Some(tip)) == Some(true);
         let partial = self.partial_histories(name);
         if is_known && partial.is_empty() {
             return Ok(());
         }
-        let snapshot = source.repository.snapshot(tip, &TreePath::new("")).await?;
+        let snapshot = page.source.repository.snapshot(tip, &TreePath::new("")).await?;
         if is_known {
             // Of a rollout that was under way at the restart nothing was known when the branch was read.
-            let contents = self.read_files(source, &snapshot, |path| partial.contains(path)).await?;
+            let contents = self.read_files(page, &snapshot, |path| partial.contains(path)).await?;
             self.take_back(name, &contents, &partial);
             return Ok(());
         }
         let histories = self.wanted_histories(name);
         let wanted = |path: &TreePath| is_status_path(path) || path.as_str() == DASHBOARD || histories.contains(path);
-        let contents = self.read_files(source, &snapshot, wanted).await?;
+        let contents = self.read_files(page, &snapshot, wanted).await?;
         self.take_back(name, &contents, &histories);
-        let mut published = self.published();
-        let entry = published.entry(name.clone()).or_default();
-        entry.tip = Some(tip.clone());
-        entry.is_current = false;
-        entry.files = contents.into_iter().map(|(path, contents)| (path, ContentDigest::of(&contents))).collect();
+        let _kept = self.on_page(page, |published| {
+            published.tip = Some(tip.clone());
+            published.is_current = false;
+            published.files =
+                contents.into_iter().map(|(path, contents)| (path, ContentDigest::of(&contents))).collect();
+        });
         Ok(())
     }
 
     async fn read_files(
         &self,
-        source: &Source,
+        page: &Page<'_>,
         snapshot: &Snapshot,
         wanted: impl Fn(&TreePath) -> bool,
     ) -> Result<BTreeMap<TreePath, Vec<u8>>, PassError> {
         let files = snapshot.files.iter().filter(|(path, _)| wanted(path));
         let (paths, blobs): (Vec<_>, Vec<_>) = files.map(|(path, blob)| (path.clone(), blob.clone())).unzip();
-        let contents = source.repository.read(&blobs, LARGEST_STATUS_FILE).await?;
+        let contents = page.source.repository.read(&blobs, LARGEST_STATUS_FILE).await?;
         Ok(paths.into_iter().zip(contents).filter_map(|(path, bytes)| Some((path, bytes?.to_vec()))).collect())
     }
 
-    fn wanted_histories(&self, source: &SourceName) -> BTreeSet<TreePath> {
-        self.histories_of(source, |_| true)
+    /// Whether what is remembered of an agent goes to a page.
+    fn is_on_page(&self, page: &SourceName, memory: &AgentMemory) -> bool {
+        memory.source.as_ref().is_some_and(|source| self.page_of(source) == page)
+    }
+
+    fn wanted_histories(&self, page: &SourceName) -> BTreeSet<TreePath> {
+        self.histories_of(page, |_| true)
     }
 
     /// Those that began before this process did and were not completed from the branch yet.
-    fn partial_histories(&self, source: &SourceName) -> BTreeSet<TreePath> {
-        self.histories_of(source, |memory| memory.is_partial)
+    fn partial_histories(&self, page: &SourceName) -> BTreeSet<TreePath> {
+        self.histories_of(page, |memory| memory.is_partial)
     }
 
-    fn histories_of(&self, source: &SourceName, wanted: impl Fn(&AgentMemory) -> bool) -> BTreeSet<TreePath> {
+    fn histories_of(&self, page: &SourceName, wanted: impl Fn(&AgentMemory) -> bool) -> BTreeSet<TreePath> {
         let agents = self.agents();
-        let own = agents.iter().filter(|(_, memory)| memory.source.as_ref() == Some(source) && wanted(memory));
+        let own = agents.iter().filter(|(_, memory)| wanted(memory) && self.is_on_page(page, memory));
         own.filter_map(|(agent, memory)| Some(history_path(agent, &memory.history.as_ref()?.rollout))).collect()
     }
 
-    /// What a restart has lost comes back from the branch of a source. A history that was `wanted` and is not there is not
+    /// What a restart has lost comes back from the branch. A history that was `wanted` and is not there is not
     /// asked for again.
-    fn take_back(&self, source: &SourceName, contents: &BTreeMap<TreePath, Vec<u8>>, wanted: &BTreeSet<TreePath>) {
+    fn take_back(&self, page: &SourceName, contents: &BTreeMap<TreePath, Vec<u8>>, wanted: &BTreeSet<TreePath>) {
         let mut agents = self.agents();
         let mut told = BTreeMap::new();
-        for (agent, memory) in agents.iter_mut().filter(|(_, memory)| memory.source.as_ref() == Some(source)) {
+        for (agent, memory) in agents.iter_mut().filter(|(_, memory)| self.is_on_page(page, memory)) {
             if let Some(status) = contents.get(&status_path(agent)).and_then(|bytes| parse_status(bytes).ok()) {
                 if let Some(LastOutcome { rollout, decision_commit: Some(commit), .. }) = &status.last_outcome
                     && !memory.commits.iter().any(|(known, _)| known == rollout)
@@ -313,12 +383,12 @@ impl Core {
         }
     }
 
-    /// The files of the agents of a source: of all, or of those that are noted as unpublished, which they are no more then.
-    fn render_status(&self, source: &Source, only_unpublished: bool) -> Rendered {
+    /// The files of the agents of a page: of all, or of those that are noted as unpublished, which they are no more then.
+    fn render_status(&self, page: &Page<'_>, only_unpublished: bool) -> Rendered {
         let (mut names, mut statuses, mut histories) = (Vec::new(), Vec::new(), Vec::new());
         let overview = {
             let mut agents = self.agents();
-            let is_own = |memory: &AgentMemory| memory.source.as_ref() == Some(&source.options.name);
+            let is_own = |memory: &AgentMemory| self.is_on_page(&page.source.options.name, memory);
             for (agent, memory) in agents.iter_mut().filter(|(_, memory)| is_own(memory)) {
                 if !std::mem::take(&mut memory.is_unpublished) && only_unpublished {
                     continue;
@@ -327,7 +397,9 @@ impl Core {
                     names.push(agent.clone());
                     statuses.push(status.clone());
                 }
-                histories.extend(memory.history.clone());
+                // Of one that is not whole yet the branch knows more.
+                memory.is_unpublished = memory.is_partial;
+                histories.extend(memory.history.clone().filter(|_| !memory.is_partial));
             }
             Overview::of(agents.values().filter(|memory| is_own(memory)).filter_map(|memory| memory.status.as_ref()))
         };

@@ -118,9 +118,10 @@ impl CredentialFields {
         }
     }
 
-    /// Those of them that may be shown to another server than the one that they were written for.
-    pub(crate) fn for_elsewhere(self) -> Self {
-        Self { username: None, ..self.without_secrets() }
+    /// Those of them that may be shown to another server than the one that they were written for; none, where that is
+    /// reached in another way.
+    pub(crate) fn for_elsewhere(self, is_reached_alike: bool) -> Self {
+        if is_reached_alike { Self { username: None, ..self.without_secrets() } } else { Self::default() }
     }
 
     /// These, and what they leave open from a `weaker` place that speaks of the same source. All that opens a repository is
@@ -133,7 +134,7 @@ impl CredentialFields {
     /// These, and what they leave open from the defaults, which may have been written for another server: where it is said
     /// how to get in, here or in the address (`has_login`), neither a secret nor a user of theirs goes there.
     fn or_default(self, defaults: Self, has_login: bool) -> Self {
-        let defaults = if self.opens() || has_login { defaults.for_elsewhere() } else { defaults };
+        let defaults = if self.opens() || has_login { defaults.for_elsewhere(true) } else { defaults };
         self.filled_up(defaults)
     }
 
@@ -594,17 +595,20 @@ mod tests {
             "clusterName: c\ndefaults: {{credentials: {{username: ann, tokenFile: {dir}/t}}}}\nsources:\n- {{name: a, repo: https://h/a.git}}\n"
         );
         for file in [&own, &defaults] {
-            for elsewhere in ["https://other/a.git", "https://h:8443/a.git", "http://h/a.git"] {
+            for elsewhere in
+                ["https://other/a.git", "https://h:8443/a.git", "http://h/a.git", "https://other/x@h/a.git"]
+            {
                 let loaded = good(&["--repo", elsewhere], Some(file));
                 let access = &loaded.settings.sources[0].access;
                 assert!(access.token.is_none() && access.username.is_none(), "{elsewhere}");
                 let told = format!("credentials for https://h/a.git in the settings file are not used for {elsewhere}");
                 assert!(loaded.warnings.iter().any(|warning| warning.contains(&told)), "{:?}", loaded.warnings);
             }
-            for same in ["https://h/b.git", "https://H/a.git"] {
+            for same in ["https://h/b.git", "https://H/a.git", "https://h:443/a.git", "https://h/x@y/b.git"] {
                 let loaded = good(&["--repo", same], Some(file));
                 assert!(loaded.settings.sources[0].access.token.is_some(), "{same}");
             }
+            assert!(good(&["--repo", "/srv/a.git"], Some(file)).settings.sources[0].access.token.is_none());
             let given = good(&["--repo", "https://other/a.git", &format!("--token-file={dir}/d")], Some(file));
             assert!(given.settings.sources[0].access.token.is_some(), "what is given beside it is for it");
         }

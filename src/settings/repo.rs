@@ -196,28 +196,35 @@ impl RepoAddress {
         self.scheme == other.scheme && self.server().eq_ignore_ascii_case(other.server())
     }
 
-    /// Host and port, as far as they are said; empty on this machine.
+    /// Host and port, a usual one left out; empty on this machine.
     fn server(&self) -> &str {
-        let (rest, ends) = match self.address.split_once("://") {
-            Some((_, rest)) => (rest, '/'),
-            None if self.scheme == Scheme::Ssh => (self.address.as_str(), ':'),
-            None => return "",
+        let (server, _) = self.server_and_path();
+        let usual = match self.scheme {
+            Scheme::Https => ":443",
+            Scheme::Http => ":80",
+            Scheme::Ssh => ":22",
+            Scheme::Git => ":9418",
+            Scheme::Local => "",
         };
-        let rest = rest.rsplit_once('@').map_or(rest, |(_, at)| at);
-        rest.split(ends).next().unwrap_or_default()
+        server.strip_suffix(usual).unwrap_or(server)
+    }
+
+    /// The address without scheme and user, where its server ends.
+    fn server_and_path(&self) -> (&str, &str) {
+        let (authority, path) = match self.address.split_once("://") {
+            Some((_, rest)) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
+            None if self.scheme == Scheme::Ssh => self.address.split_once(':').unwrap_or((&self.address, "")),
+            None => ("", self.address.as_str()),
+        };
+        (authority.rsplit_once('@').map_or(authority, |(_, server)| server), path)
     }
 
     /// The address in one spelling, to compare it.
     fn canonical(&self) -> String {
-        let address = match self.address.split_once("://") {
-            Some((_, rest)) if self.scheme == Scheme::Ssh => {
-                rest.rsplit_once('@').map_or(rest, |(_, at)| at).to_owned()
-            }
-            None if self.scheme == Scheme::Ssh => {
-                let at = self.address.rsplit_once('@').map_or(self.address.as_str(), |(_, at)| at);
-                at.replacen(':', "/", 1).replacen("//", "/", 1)
-            }
-            _ => self.address.clone(),
+        let (_, path) = self.server_and_path();
+        let address = match self.scheme {
+            Scheme::Ssh => format!("{}/{}", self.server(), path.trim_start_matches('/')),
+            Scheme::Https | Scheme::Http | Scheme::Git | Scheme::Local => self.address.clone(),
         };
         address.trim_end_matches('/').trim_end_matches(".git").to_owned()
     }

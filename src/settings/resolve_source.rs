@@ -109,7 +109,7 @@ fn resolve_source(
     };
     required(resolver, &name, "name");
     let name = resolver.parse(&in_source("name"), name, parse_source_name);
-    let in_file = repo.as_ref().and_then(|repo| RepoAddress::parse(&repo.value, resolver.base(&repo.origin)).ok());
+    let in_file = repo.as_ref().map(|repo| RepoAddress::parse(&repo.value, resolver.base(&repo.origin)).ok());
     let repo = stronger(flags.repo.clone(), repo);
     required(resolver, &repo, "repo");
     let repo_at = repo.as_ref().map(|repo| repo.origin.clone());
@@ -160,15 +160,18 @@ fn resolve_source(
     let adopt_from = resolve_list(resolver, &in_source("adoptFrom"), adopt_from, parse_source_name).unwrap_or_default();
     let (repo, origin) = (repo?, repo_at.unwrap_or_else(|| at.clone()));
     let mut default_credentials = defaults.credentials.clone();
-    if let Some(in_file) = in_file.filter(|in_file| !repo.is_on_server_of(in_file)) {
+    let is_elsewhere = |in_file: &Option<RepoAddress>| in_file.as_ref().is_none_or(|file| !repo.is_on_server_of(file));
+    if let Some(in_file) = in_file.filter(is_elsewhere) {
         // A flag has another server than the file, which must not see what opens the one of the file.
         if fields.credentials.opens() || default_credentials.opens() {
+            let of = in_file.as_ref().map_or_else(String::new, |in_file| format!(" for {in_file}"));
             resolver.warnings.push(format!(
-                "the credentials for {in_file} in the settings file are not used for {repo}; those of flags and variables are"
+                "the credentials{of} in the settings file are not used for {repo}; those of flags and variables are"
             ));
         }
-        fields.credentials = fields.credentials.for_elsewhere();
-        default_credentials = default_credentials.for_elsewhere();
+        let is_reached_alike = in_file.is_some_and(|in_file| in_file.kind() == repo.kind());
+        fields.credentials = fields.credentials.for_elsewhere(is_reached_alike);
+        default_credentials = default_credentials.for_elsewhere(true);
     }
     let access =
         resolve_access(resolver, index, &repo, &origin, &flags.credentials, fields.credentials, &default_credentials);

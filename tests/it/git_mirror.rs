@@ -319,6 +319,8 @@ async fn a_mirror_stays_small_however_many_fetches_and_commits() {
 #[tokio::test]
 async fn of_a_branch_that_is_only_written_the_mirror_keeps_the_last_commit() {
     let remote = Real::new(HTTP);
+    // The server leaves out the past of a fresh mirror, so it knows about that.
+    remote.commit("main", &[("a", Some("0"))], "zero");
     remote.commit("main", &[("a", Some("1"))], "one");
     let folder = process::scratch("mirrors").join("shop");
     let view = remote.mirror_in(main(), folder.clone());
@@ -347,6 +349,8 @@ async fn of_a_branch_that_is_only_written_the_mirror_keeps_the_last_commit() {
         (left.len() == 2 && left.iter().all(|file| file.parent().unwrap().ends_with("pack"))).then_some(())
     })
     .await;
+    let ends = fs::read_to_string(folder.join("shallow")).unwrap();
+    assert!(ends.contains(last.as_ref().unwrap().as_str()), "{ends}");
     // Writing goes on, also behind somebody else, and reading.
     let shas = published(view.publish(&write(last, "20")).await);
     let theirs = remote.commit("status", &[("s", Some("theirs"))], "somebody else");

@@ -167,7 +167,7 @@ fn core(
             rules: Rules::default(),
             adopt_from: from.iter().filter(|from| *from != name).map(|from| SourceName::new(*from)).collect(),
             poll_interval: SignedDuration::from_mins(5),
-            status: is_main.then(|| (BranchName::new(STATUS), SignedDuration::from_secs(1))),
+            status: Some((BranchName::new(STATUS), SignedDuration::from_secs(1))),
         };
         Arc::new(Source::new(options, Arc::new(repository.clone()), Arc::clone(&schemas)))
     };

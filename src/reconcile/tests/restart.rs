@@ -129,3 +129,41 @@ fn what_was_written_change_by_change_is_what_a_newcomer_would_write() {
     }
     assert_eq!(bench.repository.tip(&BranchName::new(STATUS)), tip);
 }
+
+#[test]
+fn two_sources_of_one_repository_write_beside_each_other_to_one_status_branch() {
+    let mut bench = Bench::new(STEPS);
+    bench.write("copies/other.yaml", &agent("", STEPS).replace("name: agent\n", "name: other\n"));
+    bench.queue.wake(Key::Fetch(SourceName::new("copies")));
+    bench.run_for(30);
+    let statuses = |bench: &Bench| {
+        let files = bench.on_status_branch();
+        files.into_keys().filter(|path| path.as_str().ends_with("/status.yaml")).map(|path| path.to_string()).collect()
+    };
+    let both: Vec<String> = vec!["prod/agent/status.yaml".to_owned(), "prod/other/status.yaml".to_owned()];
+    assert_eq!(statuses(&bench), both);
+    let page = bench.on_status_branch()[&TreePath::new("README.md")].clone();
+    assert!(String::from_utf8_lossy(&page).contains("2 agents"));
+    bench.write(AGENT, &agent("2.0.0", STEPS));
+    bench.fetch();
+    bench.run_for(10);
+    assert_eq!(statuses(&bench), both);
+    bench.write("copies/other.yaml", &agent("2.0.0", STEPS).replace("name: agent\n", "name: other\n"));
+    bench.queue.wake(Key::Fetch(SourceName::new("copies")));
+    bench.run_for(120);
+    assert_eq!(statuses(&bench), both);
+    let tip = bench.repository.tip(&BranchName::new(STATUS));
+    bench.restart();
+    bench.run_for(60);
+    assert_eq!((statuses(&bench), bench.repository.tip(&BranchName::new(STATUS))), (both.clone(), tip));
+    let gone = [
+        (TreePath::new("copies/other.yaml"), None),
+        (TreePath::new("copies/x.yaml"), Some(pack("copies", "1.0.0").into_bytes())),
+    ]
+    .into();
+    bench.repository.person("A Person").commit(&bench.branch, gone, "take it away");
+    bench.fetch();
+    bench.queue.wake(Key::Fetch(SourceName::new("copies")));
+    bench.run_for(60);
+    assert_eq!(statuses(&bench), both[..1]);
+}

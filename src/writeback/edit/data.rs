@@ -3,16 +3,19 @@
 //! It decides whether an edit was right, so it reads scalars as `kubectl` does and knows nothing of the
 //! syntax tree that the edit was made on.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use serde_json::{Map, Number, Value};
+use serde_saphyr::budget::BudgetReport;
 
 use super::Change;
 
 /// How deep values may be nested: readers descend by recursion, on the stack of a worker thread. As deep as a
 /// manifest may be to be loaded.
 const MAX_DEPTH: usize = 32;
-/// How many values a file may hold, with every alias written out. The reader's default is for one document, and
-/// a file of a repository may hold thousands.
-const MAX_NODES: usize = 2_000_000;
+/// How many values a file may hold, with every alias written out.
+pub(super) const MAX_NODES: usize = 2_000_000;
 /// How many values aliases may stand for: far above what people write, far below what hurts.
 const MAX_REPLAYED: usize = 100_000;
 
@@ -25,9 +28,13 @@ pub(super) struct ParseError {
     pub(super) why: String,
 }
 
-/// All documents of `text` that are not empty, in order.
-pub(super) fn parse(text: &str) -> Result<Vec<Value>, ParseError> {
+/// All documents of `text` that are not empty, in order; it is one document of a file, unless it was not told apart well. They
+/// may have as many values as are `left` to the file, which is less by them then: many documents cannot do together what one
+/// may not.
+pub(super) fn parse(text: &str, left: &mut usize) -> Result<Vec<Value>, ParseError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let spent = Rc::new(Cell::new(0));
+    let report = Rc::clone(&spent);
     let options = serde_saphyr::options! {
         legacy_octal_numbers: true,
         with_snippet: false,
@@ -35,13 +42,16 @@ pub(super) fn parse(text: &str) -> Result<Vec<Value>, ParseError> {
         budget: serde_saphyr::budget! {
             max_depth: MAX_DEPTH,
             max_documents: MAX_NODES,
-            max_nodes: MAX_NODES,
-            max_events: 2 * MAX_NODES,
+            max_nodes: *left,
+            max_events: left.saturating_mul(2),
             // Charts render the same anchors over and over; the limits above bound what they can do.
             enforce_alias_anchor_ratio: false,
         },
     };
-    match serde_saphyr::from_multiple_with_options::<Value>(text, options) {
+    let options = options.with_budget_report(move |spent: BudgetReport| report.set(report.get() + spent.nodes));
+    let parsed = serde_saphyr::from_multiple_with_options::<Value>(text, options);
+    *left = left.saturating_sub(spent.get());
+    match parsed {
         Ok(mut documents) => {
             documents.iter_mut().for_each(make_whole);
             Ok(documents.into_iter().filter(|document| !document.is_null()).collect())

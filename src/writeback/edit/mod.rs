@@ -135,9 +135,9 @@ pub fn open<'a>(file: &'a TreePath, bytes: &'a [u8], target: Target<'_>) -> Resu
         blocked(Some(lines::line_number(&before, before.len())), "the file is not valid UTF-8".to_owned())
     })?;
     let slices = slices(file, text).map_err(|error| blocked(Some(error.at.line.into()), error.why))?;
-    let (mut found, mut times, mut broken) = (None, 0_usize, None);
+    let (mut found, mut times, mut broken, mut left) = (None, 0_usize, None, data::MAX_NODES);
     for Document { text: slice, start, index, .. } in slices {
-        let document = match data::parse(slice) {
+        let document = match data::parse(slice, &mut left) {
             // Comments alone are no document.
             Ok(documents) if documents.is_empty() => continue,
             Ok(documents) => <[Value; 1]>::try_from(documents).map(|[document]| document).map_err(|_| {

@@ -175,6 +175,21 @@ fn what_is_wrong_with_another_document_does_not_keep_the_edit_from_being_made() 
 }
 
 #[test]
+fn many_bombs_in_one_file_take_what_one_may_take() {
+    let laughs: String =
+        (1..5).map(|i| format!("a{i}: &a{i} [{}]\n", vec![format!("*a{}", i - 1); 9].join(", "))).collect();
+    let bomb = format!("---\na0: &a0 [x, x, x, x, x, x, x, x, x]\n{laughs}");
+    let mut left = data::MAX_NODES;
+    let allowed = (0..1_000).take_while(|_| data::parse(&bomb, &mut left).is_ok()).count();
+    assert!((10..200).contains(&allowed), "{allowed}");
+    // What stands before them can be edited.
+    let change = [Change::set(&["spec", "text"], "other")];
+    let text = format!("{AGENT}{}", bomb.repeat(500));
+    assert_eq!(run(&text, &change).unwrap(), text.replace("plain", "other"));
+    assert!(run(&format!("{}---\n{AGENT}", bomb.repeat(500)), &change).unwrap_err().why.contains("cannot be parsed"));
+}
+
+#[test]
 fn a_json_file_may_hold_several_values() {
     let agent = |text: &str| {
         let agent = json!({
@@ -216,7 +231,7 @@ fn an_anchor_may_be_used_by_what_goes_in_the_same_edit() {
 #[test]
 fn numbers_are_read_as_kubectl_reads_them() {
     let documents =
-        data::parse("{a: 0777, b: 1e3, c: 1., d: 2.5, e: yes, f: 12:30:45, g: 2024-01-01, h: 0x1F}").unwrap();
+        data::parse("{a: 0777, b: 1e3, c: 1., d: 2.5, e: yes, f: 12:30:45, g: 2024-01-01, h: 0x1F}", &mut 100).unwrap();
     let expected =
         json!({"a": 511, "b": 1000, "c": 1, "d": 2.5, "e": true, "f": "12:30:45", "g": "2024-01-01", "h": 31});
     assert_eq!(documents, [expected]);

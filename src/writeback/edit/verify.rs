@@ -26,7 +26,7 @@ pub(super) fn documents(
         }
     }
     let text = after.get(index).map(|document| document.text).unwrap_or_default();
-    let found = data::parse(text).map_err(|error| unreadable(&error.why))?;
+    let found = data::parse(text, &mut { data::MAX_NODES }).map_err(|error| unreadable(&error.why))?;
     let place = match &found[..] {
         [found] if found == intended => return Ok(()),
         [found] => first_difference(found, intended, ""),
