@@ -318,9 +318,11 @@ impl Core {
         Ok(paths.into_iter().zip(contents).filter_map(|(path, bytes)| Some((path, bytes?.to_vec()))).collect())
     }
 
-    /// Whether what is remembered of an agent goes to a page.
-    fn is_on_page(&self, page: &SourceName, memory: &AgentMemory) -> bool {
-        memory.source.as_ref().is_some_and(|source| self.page_of(source) == page)
+    /// The test of whether what is remembered of an agent goes to a page.
+    fn belonging_to(&self, page: &SourceName) -> impl Fn(&AgentMemory) -> bool + use<> {
+        let sources: BTreeSet<SourceName> =
+            self.sources.keys().filter(|source| self.page_of(source) == page).cloned().collect();
+        move |memory| memory.source.as_ref().is_some_and(|source| sources.contains(source))
     }
 
     fn wanted_histories(&self, page: &SourceName) -> BTreeSet<TreePath> {
@@ -334,7 +336,8 @@ impl Core {
 
     fn histories_of(&self, page: &SourceName, wanted: impl Fn(&AgentMemory) -> bool) -> BTreeSet<TreePath> {
         let agents = self.agents();
-        let own = agents.iter().filter(|(_, memory)| wanted(memory) && self.is_on_page(page, memory));
+        let is_own = self.belonging_to(page);
+        let own = agents.iter().filter(|(_, memory)| wanted(memory) && is_own(memory));
         own.filter_map(|(agent, memory)| Some(history_path(agent, &memory.history.as_ref()?.rollout))).collect()
     }
 
@@ -343,7 +346,8 @@ impl Core {
     fn take_back(&self, page: &SourceName, contents: &BTreeMap<TreePath, Vec<u8>>, wanted: &BTreeSet<TreePath>) {
         let mut agents = self.agents();
         let mut told = BTreeMap::new();
-        for (agent, memory) in agents.iter_mut().filter(|(_, memory)| self.is_on_page(page, memory)) {
+        let is_own = self.belonging_to(page);
+        for (agent, memory) in agents.iter_mut().filter(|(_, memory)| is_own(memory)) {
             if let Some(status) = contents.get(&status_path(agent)).and_then(|bytes| parse_status(bytes).ok()) {
                 if let Some(LastOutcome { rollout, decision_commit: Some(commit), .. }) = &status.last_outcome
                     && !memory.commits.iter().any(|(known, _)| known == rollout)
@@ -388,7 +392,7 @@ impl Core {
         let (mut names, mut statuses, mut histories) = (Vec::new(), Vec::new(), Vec::new());
         let overview = {
             let mut agents = self.agents();
-            let is_own = |memory: &AgentMemory| self.is_on_page(&page.source.options.name, memory);
+            let is_own = self.belonging_to(&page.source.options.name);
             for (agent, memory) in agents.iter_mut().filter(|(_, memory)| is_own(memory)) {
                 if !std::mem::take(&mut memory.is_unpublished) && only_unpublished {
                     continue;
