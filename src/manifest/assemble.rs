@@ -49,7 +49,7 @@ impl Desired {
         for item in before.objects.diff(&self.objects) {
             match item {
                 DiffItem::Add(key, located) | DiffItem::Update { new: (key, located), .. } => {
-                    changed.push((key, located))
+                    changed.push((key, located));
                 }
                 DiffItem::Remove(key, _) if !self.held.contains(key) => gone.push(key),
                 DiffItem::Remove(..) => {}
