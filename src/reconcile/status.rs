@@ -277,12 +277,14 @@ impl Core {
     /// known before a restart.
     async fn read_status_branch(&self, page: &Page<'_>, tip: Option<&CommitSha>) -> Result<(), PassError> {
         let name = &page.source.options.name;
+        let partial = self.partial_histories(name);
         let Some(tip) = tip else {
             let _forgotten = self.on_page(page, |published| *published = Published::default());
+            // Nobody knows more of them.
+            self.take_back(name, &BTreeMap::new(), &partial);
             return Ok(());
         };
         let is_known = self.on_page(page, |published| published.tip.as_ref() == Some(tip)) == Some(true);
-        let partial = self.partial_histories(name);
         if is_known && partial.is_empty() {
             return Ok(());
         }

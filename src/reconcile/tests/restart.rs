@@ -167,3 +167,19 @@ fn two_sources_of_one_repository_write_beside_each_other_to_one_status_branch() 
     bench.run_for(60);
     assert_eq!(statuses(&bench), both[..1]);
 }
+
+#[test]
+fn the_history_of_a_rollout_is_written_also_where_the_branch_is_gone_after_a_restart() {
+    let mut bench = Bench::new(STEPS);
+    bench.run_for(20);
+    bench.write(AGENT, &agent("2.0.0", STEPS));
+    bench.fetch();
+    bench.run_for(15);
+    bench.repository.person("A Person").delete_branch(&BranchName::new(STATUS));
+    bench.restart();
+    bench.run_for(120);
+    assert!(bench.history_file().contains("RolloutPromoted"));
+    let tip = bench.repository.tip(&BranchName::new(STATUS));
+    bench.run_for(600);
+    assert_eq!(bench.repository.tip(&BranchName::new(STATUS)), tip);
+}
