@@ -72,11 +72,9 @@ impl Folder {
         housekeeping::ends(&self.path).is_ok_and(|ends| ends.iter().any(|end| !left.contains(end)))
     }
 
-    /// Whether the server has left a part of the past out before, so that it and libgit2 know about ends.
+    /// Whether the server and libgit2 know about ends. To be asked before all of the past is fetched.
     pub(super) fn knows_ends(&self) -> bool {
-        self.may_be_cut_off()
-            && (housekeeping::ends(&self.path).is_ok_and(|ends| !ends.is_empty())
-                || !housekeeping::ends_of_what_is_written(&self.path).is_empty())
+        self.may_be_cut_off() && housekeeping::knows_ends(&self.path)
     }
 
     /// The sound mirror of `address` that is here. `None`: one has to be made, because there is none, it is of

@@ -66,17 +66,12 @@ impl Chores {
         Ok(new)
     }
 
-    /// The end: deletes what is in the pack now. Must not run beside another writer. Where a branch has gone back meanwhile, to
-    /// what the pack may not have, all stays as it is until the next time. Who wrote meanwhile an object that was
+    /// The end: deletes what is in the pack now. Must not run beside another writer. Where a branch leads meanwhile to
+    /// what lay there before and is not in the pack, all stays as it is until the next time. Who wrote meanwhile an object that was
     /// there already has touched its file instead: that stays. A reader that had opened the repository before may miss an object
     /// once; it finds it in the new pack.
     pub(super) fn finish(self, mirror: &Repository, new: &str) -> io::Result<()> {
-        let follows = |tip: &Oid| {
-            self.tips
-                .iter()
-                .any(|old| old == tip || mirror.graph_descendant_of(*tip, *old).is_ok_and(|follows| follows))
-        };
-        if !tips(mirror).map_err(said)?.values().all(follows) {
+        if !self.has_all_of(mirror).map_err(said)? {
             return Ok(());
         }
         // Nobody finds anything in a pack without its index, so they stay or go together.
@@ -91,6 +86,22 @@ impl Chores {
             }
         }
         Ok(())
+    }
+
+    /// Whether all that the refs lead to now is in the pack or has been written since.
+    fn has_all_of(&self, mirror: &Repository) -> Result<bool, git2::Error> {
+        let old: BTreeSet<&Path> = self.old.iter().map(|(file, _)| file.as_path()).collect();
+        let objects = mirror.path().join("objects");
+        // What came in a pack may have been in one before.
+        let is_new = |commit: &Oid| {
+            let name = commit.to_string();
+            let file = objects.join(&name[..2]).join(&name[2..]);
+            file.exists() && !old.contains(file.as_path())
+        };
+        let mut walk = mirror.revwalk()?;
+        tips(mirror)?.values().try_for_each(|tip| walk.push(*tip))?;
+        self.tips.iter().try_for_each(|tip| walk.hide(*tip))?;
+        Ok(walk.collect::<Result<Vec<Oid>, _>>()?.iter().all(is_new))
     }
 }
 
@@ -122,6 +133,12 @@ pub(super) fn ends(mirror: &Path) -> io::Result<BTreeSet<Oid>> {
 /// Where it was cut off here and nobody asks for more. A file of our own: git knows no difference.
 pub(super) fn ends_of_what_is_written(mirror: &Path) -> BTreeSet<Oid> {
     read_ids(&mirror.join(WRITTEN)).unwrap_or_default()
+}
+
+/// Whether the server has left a part of the past out at any time, so that it knows about ends. Remembered beside the mirror.
+pub(super) fn knows_ends(mirror: &Path) -> bool {
+    let file = mirror.join(WRITTEN);
+    file.exists() || ends(mirror).is_ok_and(|ends| !ends.is_empty()) && write_ids(&file, &BTreeSet::new()).is_ok()
 }
 
 const WRITTEN: &str = "serin-only-written";
@@ -280,5 +297,28 @@ mod tests {
         mirror.reference("refs/serin/heads/status", before, true, "").unwrap();
         chores.finish(&mirror, &new).unwrap();
         assert!(is_there(&mirror, before) && is_there(&mirror, last));
+    }
+
+    #[test]
+    fn a_branch_that_goes_on_while_the_pack_is_written_loses_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mirror = Repository::init_bare(folder.path()).unwrap();
+        let pushed = commit(&mirror, "refs/serin/heads/main", "one");
+        let unanswered = commit(&mirror, "refs/serin/heads/main", "two");
+        mirror.reference("refs/serin/heads/main", pushed, true, "").unwrap();
+        let chores = look(&mirror);
+        let new = chores.write(&mirror).unwrap();
+        // To what lay there and nothing led to.
+        mirror.reference("refs/serin/heads/main", unanswered, true, "").unwrap();
+        chores.finish(&mirror, &new).unwrap();
+        assert!(is_there(&mirror, unanswered));
+        let chores = look(&mirror);
+        let new = chores.write(&mirror).unwrap();
+        // To what is new.
+        let next = commit(&mirror, "refs/serin/heads/main", "three");
+        chores.finish(&mirror, &new).unwrap();
+        assert!(is_there(&mirror, next) && is_there(&mirror, unanswered) && is_there(&mirror, pushed));
+        let name = unanswered.to_string();
+        assert!(!folder.path().join("objects").join(&name[..2]).join(&name[2..]).exists(), "it is in the pack");
     }
 }

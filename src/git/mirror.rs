@@ -87,7 +87,7 @@ impl Mirror {
             limits,
             turn: Arc::default(),
             incomplete: AtomicBool::new(false),
-            is_tidying: AtomicBool::new(false),
+            is_tidying: Arc::default(),
             branches: Mutex::default(),
             seen: Seen::default(),
         };
@@ -230,18 +230,16 @@ impl Repository for Mirror {
         let fetch = self.change(|inner, stop| {
             inner.repairing(stop, |mirror| {
                 let tip = inner.fetch_revision(mirror, stop)?;
-                if inner.is_tidying.swap(true, Ordering::AcqRel) {
-                    return Ok((tip, None));
-                }
+                let only_written = inner.only_written();
+                let Some(tidying) = Tidying::begin(&inner.is_tidying) else { return Ok((tip, None)) };
                 // A mirror that cannot be tidied still works.
-                let chores = Chores::look(mirror, &inner.only_written()).unwrap_or_default();
-                inner.is_tidying.store(chores.is_some(), Ordering::Release);
-                Ok((tip, chores))
+                let chores = Chores::look(mirror, &only_written).unwrap_or_default();
+                Ok((tip, chores.map(|chores| (chores, tidying))))
             })
         });
         let (tip, chores) = fetch.await?;
-        if let Some(chores) = chores {
-            tokio::spawn(tidy(self.inner.clone(), chores));
+        if let Some((chores, tidying)) = chores {
+            tokio::spawn(tidy(self.inner.clone(), chores, tidying));
         }
         Ok(sha(tip))
     }
@@ -325,7 +323,7 @@ struct Inner {
     /// The mirror was made anew and lacks what callers have been told about.
     incomplete: AtomicBool,
     /// Its objects are being merged into one pack.
-    is_tidying: AtomicBool,
+    is_tidying: Arc<AtomicBool>,
     /// Branches beside the followed revision that somebody asked for: a new mirror needs them too.
     branches: Mutex<BTreeSet<BranchName>>,
     /// What was listed last.
@@ -542,9 +540,25 @@ impl Inner {
     }
 }
 
+/// The one tidying of a mirror at a time; it ends when this is dropped.
+struct Tidying(Arc<AtomicBool>);
+
+impl Tidying {
+    fn begin(is_under_way: &Arc<AtomicBool>) -> Option<Self> {
+        let was_under_way = is_under_way.swap(true, Ordering::AcqRel);
+        (!was_under_way).then(|| Self(Arc::clone(is_under_way)))
+    }
+}
+
+impl Drop for Tidying {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
 /// Runs blocking work on a new thread. The error says why there is no result: no thread, or a panic.
 /// Makes one pack of many. Nobody waits for it.
-async fn tidy(inner: Arc<Inner>, chores: Chores) {
+async fn tidy(inner: Arc<Inner>, chores: Chores, tidying: Tidying) {
     let folder = inner.clone();
     let written = on_a_thread(move || {
         let mirror = folder.folder.repository().ok()?;
@@ -559,7 +573,7 @@ async fn tidy(inner: Arc<Inner>, chores: Chores) {
         })
         .await;
     }
-    inner.is_tidying.store(false, Ordering::Release);
+    drop(tidying);
 }
 
 async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {

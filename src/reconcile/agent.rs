@@ -55,7 +55,7 @@ impl Core {
             for other in self.sources.values().filter(|other| !Arc::ptr_eq(other, source)) {
                 let (Retraction::Done | Retraction::TooLate) = other.outbox().retract(agent);
                 // One that holds it too, and took it for its own when it had handed it on, is to find out.
-                if other.loaded().is_some_and(|loaded| loaded.holds(agent)) && other.sync_whole_next() {
+                if other.loaded().is_some_and(|loaded| loaded.has_manifest(agent)) && other.sync_whole_next() {
                     contested.push(Key::Sync(other.options.name.clone()));
                 }
             }

@@ -123,8 +123,11 @@ impl Core {
         drop(agents);
         let mut due = Vec::new();
         if let Some(left) = left {
-            self.note_left(&left, agent);
-            due.extend(name.map(|_| (Key::Status(left), self.clock.now())));
+            // On a page that both are on, it stays where it is.
+            if name.is_none_or(|name| self.page_of(name) != self.page_of(&left)) {
+                self.note_left(&left, agent);
+                due.push((Key::Status(left), self.clock.now()));
+            }
         }
         due.extend(source.filter(|_| is_news).and_then(|source| self.status_due(source)));
         due

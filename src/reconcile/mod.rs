@@ -170,6 +170,8 @@ pub struct Core {
     credentials: Mutex<BTreeMap<ObjectKey, credentials::Known>>,
     references: Mutex<references::References>,
     status_branches: Mutex<status::StatusBranches>,
+    /// For each source the one that stands for its status branch.
+    pages: BTreeMap<SourceName, SourceName>,
 }
 
 impl Core {
@@ -181,6 +183,7 @@ impl Core {
         sources: Vec<Arc<Source>>,
         metrics: Metrics,
     ) -> Self {
+        let pages = status::pages(&sources);
         let order = sources.iter().map(|source| source.options.name.clone()).collect();
         let sources = sources.into_iter().map(|source| (source.options.name.clone(), source)).collect();
         Self {
@@ -196,6 +199,7 @@ impl Core {
             credentials: Mutex::default(),
             references: Mutex::default(),
             status_branches: Mutex::default(),
+            pages,
         }
     }
 
@@ -312,6 +316,7 @@ impl Core {
             source.sync_whole_next();
             keys.push(Key::Sync(name.clone()));
         }
+        keys.extend(self.first_statuses());
         Ok(keys)
     }
 

@@ -1,6 +1,7 @@
 //! One source: a folder of a repository at a revision, what its files say, and what is to be written to it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use imbl::OrdMap;
@@ -16,6 +17,7 @@ use crate::manifest::{
 use crate::object::{Object, ObjectKey};
 use crate::reconcile::outbox::Outbox;
 use crate::rollout::{Decision, Publish};
+use crate::settings::RepoAddress;
 
 /// How many files are read from the mirror at once: at most 128 MiB where each has the largest size that is read.
 const READ_BATCH: usize = 32;
@@ -378,7 +380,21 @@ impl Source {
         self.options.name != other.options.name
             && self.options.branch.is_some()
             && self.options.branch == other.options.branch
-            && self.repository.address() == other.repository.address()
+            && self.is_of_repository_of(other)
+    }
+
+    /// Whether the other is of the same repository, however its address is spelt.
+    fn is_of_repository_of(&self, other: &Self) -> bool {
+        let (one, another) = (self.repository.address(), other.repository.address());
+        let parsed = |address: &str| RepoAddress::parse(address, Path::new("/")).ok();
+        one == another
+            || parsed(&one).zip(parsed(&another)).is_some_and(|(one, another)| one.is_same_repository(&another))
+    }
+
+    /// Whether both write their status to the same branch.
+    pub(crate) fn shares_status_with(&self, other: &Self) -> bool {
+        let branch = |source: &Self| source.options.status.as_ref().map(|(branch, _)| branch.clone());
+        branch(self) == branch(other) && self.is_of_repository_of(other)
     }
 
     /// Whether what it can do depends on other sources.

@@ -4,6 +4,7 @@
 //! is as it is) is read back from the branch, and nothing else ever is: the branch is never desired state.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -51,6 +52,16 @@ impl StatusBranches {
     }
 }
 
+/// For each source the one that stands for its status branch.
+pub(super) fn pages(sources: &[Arc<Source>]) -> BTreeMap<SourceName, SourceName> {
+    let page = |source: &Arc<Source>| {
+        let shares = |other: &&Arc<Source>| other.shares_status_with(source);
+        let writes = |other: &&Arc<Source>| shares(other) && other.options.branch.is_some();
+        sources.iter().find(writes).or_else(|| sources.iter().find(shares)).unwrap_or(source).options.name.clone()
+    };
+    sources.iter().map(|source| (source.options.name.clone(), page(source))).collect()
+}
+
 #[derive(Default)]
 struct Published {
     /// Since when it has waited for agents that nobody has looked at.
@@ -84,24 +95,23 @@ impl Core {
         self.status_branches().start_over();
     }
 
-    /// The source that stands for the status branch of a source: the first in the settings that writes to the same. What one
-    /// of them says is beside what the others say, and not in its place.
+    /// The source that stands for the status branch of a source: of those that write to the same, the first in the settings that
+    /// commits decisions too, and so may push. What one of them says is beside what the others say, and not in its place.
     pub(super) fn page_of<'a>(&'a self, name: &'a SourceName) -> &'a SourceName {
-        let branch = |source: &Source| source.options.status.as_ref().map(|(branch, _)| branch.clone());
-        let Some(source) = self.sources.get(name) else { return name };
-        let is_same = |other: &&SourceName| {
-            self.sources.get(*other).is_some_and(|other| {
-                branch(other) == branch(source) && other.repository.address() == source.repository.address()
-            })
-        };
-        self.order.iter().find(is_same).unwrap_or(name)
+        self.pages.get(name).unwrap_or(name)
     }
 
     /// When the status of a source's agents may be written next, and what to wake for that.
     pub(super) fn status_due(&self, source: &Source) -> Option<(Key, Timestamp)> {
         let (_, interval) = source.options.status.as_ref()?;
         let (now, page) = (self.clock.now(), self.page_of(&source.options.name));
-        let last = self.status_branches().published.get(page).and_then(|published| published.at);
+        let branches = self.status_branches();
+        let published = branches.published.get(page);
+        // Where it could not be written, it is tried again in a time that grows, whatever else is new.
+        if published.is_some_and(|published| published.failed_before > 0) {
+            return None;
+        }
+        let last = published.and_then(|published| published.at);
         let at = last.and_then(|last| last.min(now).saturating_add(*interval).ok()).unwrap_or(now);
         Some((Key::Status(page.clone()), at))
     }
@@ -153,6 +163,14 @@ impl Core {
         // One that began while the branch was read is read, and written, the next time.
         let is_complete = self.partial_histories(key).is_empty();
         Ok(if is_complete { Next::default() } else { later(now.saturating_add(*interval).unwrap_or(now)) })
+    }
+
+    /// The status branches that were not looked at since the start: what they say of agents that are gone may have to go.
+    pub(super) fn first_statuses(&self) -> Vec<Key> {
+        let pages: BTreeSet<&SourceName> = self.sources.keys().map(|source| self.page_of(source)).collect();
+        let branches = self.status_branches();
+        let is_new = |page: &&SourceName| branches.published.get(*page).is_none_or(|published| published.at.is_none());
+        pages.into_iter().filter(is_new).cloned().map(Key::Status).collect()
     }
 
     /// An agent is no more one of this source.
@@ -279,7 +297,10 @@ impl Core {
         let name = &page.source.options.name;
         let partial = self.partial_histories(name);
         let Some(tip) = tip else {
-            let _forgotten = self.on_page(page, |published| *published = Published::default());
+            let _forgotten = self.on_page(page, |published| {
+                (published.tip, published.is_current) = (None, false);
+                published.files.clear();
+            });
             // Nobody knows more of them.
             self.take_back(name, &BTreeMap::new(), &partial);
             return Ok(());

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
@@ -113,9 +114,23 @@ pub(crate) fn is_alone(name: &str) -> bool {
 }
 
 /// A port that was free a moment ago.
+///
+/// It lies below those that the system gives to outgoing connections (from 32768 on): one of these could take it between
+/// now and the moment when a program listens there, and whoever is stopped and resumed finds it free again.
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback interface");
-    listener.local_addr().expect("a bound socket").port()
+    const FIRST: u32 = 12_000;
+    const COUNT: u32 = 20_000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Processes side by side begin at different places.
+    let start = std::process::id().wrapping_mul(997);
+    for _ in 0..COUNT {
+        let number = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(FIRST + number % COUNT).expect("below 32 768");
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no port is free");
 }
 
 /// Waits until something accepts connections on `port`.
