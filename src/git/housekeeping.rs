@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use git2::{Oid, Repository};
+use git2::{Odb, Oid, Repository};
 
 /// More packs than this are merged (git's `gc.autoPackLimit`).
 const MAX_PACKS: usize = 50;
@@ -71,7 +71,7 @@ impl Chores {
     /// there already has touched its file instead: that stays. A reader that had opened the repository before may miss an object
     /// once; it finds it in the new pack.
     pub(super) fn finish(self, mirror: &Repository, new: &str) -> io::Result<()> {
-        if !self.has_all_of(mirror).map_err(said)? {
+        if !self.has_all_of(mirror)? {
             return Ok(());
         }
         // Nobody finds anything in a pack without its index, so they stay or go together.
@@ -88,21 +88,52 @@ impl Chores {
         Ok(())
     }
 
-    /// Whether all that the refs lead to now is in the pack or has been written since.
-    fn has_all_of(&self, mirror: &Repository) -> Result<bool, git2::Error> {
+    /// Whether all commits that the refs lead to now are in the pack or have been written since.
+    fn has_all_of(&self, mirror: &Repository) -> io::Result<bool> {
         let old: BTreeSet<&Path> = self.old.iter().map(|(file, _)| file.as_path()).collect();
         let objects = mirror.path().join("objects");
-        // What came in a pack may have been in one before.
-        let is_new = |commit: &Oid| {
+        // The packs that are not to be deleted, as a store of their own.
+        let kept = scratch_beside(&objects)?;
+        for (file, _) in files_in(objects.join("pack"))?.iter().filter(|(file, _)| !old.contains(file.as_path())) {
+            if let Some(name) = file.file_name() {
+                let there = kept.0.join("pack").join(name);
+                // Not every file system has links.
+                fs::hard_link(file, &there).or_else(|_| fs::copy(file, &there).map(drop))?;
+            }
+        }
+        let packed = Odb::new().map_err(said)?;
+        packed.add_disk_alternate(&kept.0.to_string_lossy()).map_err(said)?;
+        let is_kept = |commit: &Oid| {
             let name = commit.to_string();
             let file = objects.join(&name[..2]).join(&name[2..]);
-            file.exists() && !old.contains(file.as_path())
+            packed.exists(*commit) || file.exists() && !old.contains(file.as_path())
         };
-        let mut walk = mirror.revwalk()?;
-        tips(mirror)?.values().try_for_each(|tip| walk.push(*tip))?;
-        self.tips.iter().try_for_each(|tip| walk.hide(*tip))?;
-        Ok(walk.collect::<Result<Vec<Oid>, _>>()?.iter().all(is_new))
+        let mut walk = mirror.revwalk().map_err(said)?;
+        tips(mirror).map_err(said)?.values().try_for_each(|tip| walk.push(*tip)).map_err(said)?;
+        self.tips.iter().try_for_each(|tip| walk.hide(*tip)).map_err(said)?;
+        Ok(walk.collect::<Result<Vec<Oid>, _>>().map_err(said)?.iter().all(is_kept))
     }
+}
+
+/// A folder that goes when this is dropped.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What stays of it is found and replaced the next time.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An empty store of objects beside those of the mirror.
+fn scratch_beside(objects: &Path) -> io::Result<Scratch> {
+    let folder = Scratch(objects.join("serin-kept"));
+    match fs::remove_dir_all(&folder.0) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::create_dir_all(folder.0.join("pack"))?;
+    Ok(folder)
 }
 
 /// A path without its ending.
