@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use git2::{Odb, Oid, Repository};
+use git2::{Odb, Oid, Repository, Revwalk};
 
 /// More packs than this are merged (git's `gc.autoPackLimit`).
 const MAX_PACKS: usize = 50;
@@ -108,8 +108,8 @@ impl Chores {
             let file = objects.join(&name[..2]).join(&name[2..]);
             packed.exists(*commit) || file.exists() && !old.contains(file.as_path())
         };
-        let mut walk = mirror.revwalk().map_err(said)?;
-        tips(mirror).map_err(said)?.values().try_for_each(|tip| walk.push(*tip)).map_err(said)?;
+        let now = tips(mirror).map_err(said)?;
+        let mut walk = walk_from(mirror, now.values()).map_err(said)?;
         self.tips.iter().try_for_each(|tip| walk.hide(*tip)).map_err(said)?;
         Ok(walk.collect::<Result<Vec<Oid>, _>>().map_err(said)?.iter().all(is_kept))
     }
@@ -191,11 +191,18 @@ fn write_ids(file: &Path, ids: &BTreeSet<Oid>) -> io::Result<()> {
 
 /// All commits that lead to these.
 fn reached(mirror: &Repository, tips: &[Oid]) -> Result<BTreeSet<Oid>, git2::Error> {
+    walk_from(mirror, tips)?.collect()
+}
+
+fn walk_from<'r, 't>(
+    mirror: &'r Repository,
+    tips: impl IntoIterator<Item = &'t Oid>,
+) -> Result<Revwalk<'r>, git2::Error> {
     let mut walk = mirror.revwalk()?;
     for tip in tips {
         walk.push(*tip)?;
     }
-    walk.collect()
+    Ok(walk)
 }
 
 /// Leaves out what was before the commits in `last`, but for those in `kept`. Ends to which nothing leads any more are
@@ -210,10 +217,7 @@ fn cut_off(mirror: &Path, last: &BTreeSet<Oid>, kept: &BTreeSet<Oid>) -> io::Res
 }
 
 fn write_pack(mirror: &Repository, tips: &[Oid], folder: &Path) -> Result<String, git2::Error> {
-    let mut walk = mirror.revwalk()?;
-    for tip in tips {
-        walk.push(*tip)?;
-    }
+    let mut walk = walk_from(mirror, tips)?;
     let mut pack = mirror.packbuilder()?;
     pack.insert_walk(&mut walk)?;
     pack.write(folder, READ_ONLY)?;
